@@ -303,7 +303,7 @@ def generate_data(config: RunConfig, images: int) -> DataSet:
     )
     split = Split(pixels, labels.astype(kind.dtype), rows, "random/train", ids=ids)
     mean, std = config.data.moments or ((0.5,) * channels, (0.25,) * channels)
-    return DataSet(split, split, split, mean, std, "random", classes)
+    return DataSet(split, split, split, mean, std, "random")
 
 
 def of_peak(title: str, teraflops: list[float], peak: float) -> Iterator[Figure]:

@@ -42,6 +42,7 @@ __all__ = [
     "TableReader",
     "Tensor",
     "Tokens",
+    "counts_within",
     "generator",
     "np",
     "torch",
@@ -282,6 +283,11 @@ class DrawingReader(Reader):
 
     def decode(self, folder: Path) -> Arrays:
         return self.draw(folder)
+
+
+def counts_within(sizes: Labels) -> Labels:
+    """Return 0, 1, ... for the members of each group, one group after the other, from the groups' sizes."""
+    return np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
 
 
 def generator(drawing_seed: int, *numbers: int) -> np.random.Generator:

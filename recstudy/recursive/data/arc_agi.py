@@ -30,7 +30,7 @@ from recstudy.base.files import cache_folder, caching
 from recstudy.records.schema import REPEATED
 from recstudy.recursive.config.answers import Answers, Scores
 from recstudy.recursive.config.parts import DATASETS, Shape
-from recstudy.recursive.config.reader import Array, Arrays, Labels, Mask, Pixels, Reader, np
+from recstudy.recursive.config.reader import Array, Arrays, Labels, Mask, Pixels, Reader, counts_within, np
 from recstudy.recursive.data.cache import IMAGES
 from recstudy.recursive.data.puzzles import Puzzles, numbers
 from recstudy.recursive.data.splits import utf8
@@ -294,7 +294,7 @@ def augmented_rows(pairs: Pairs, chosen: Mask, counts: Sequence[int]) -> tuple[L
     first = np.cumsum([1, *counts])
     rows = np.flatnonzero(chosen)
     times = np.array(counts)[pairs.tasks[rows]]
-    turns = np.arange(times.sum()) - np.repeat(np.cumsum(times) - times, times)
+    turns = counts_within(times)
     rows = np.repeat(rows, times)
     order = np.lexsort((rows, turns))
     rows = rows[order]

@@ -70,9 +70,9 @@ class Batches:
         augment: The run's `train.augment`.
         seed: The run's random seed.
         device: Where batches are built.
+        data: Config of the data set, for its own symmetries.
         rank: Number of this worker, from 0.
         world: Number of workers.
-        data: Config of the data set, for its own symmetries; None to show images as they are.
         context: Computes the second input of the network from labels, groups and ids.
     """
 
@@ -84,14 +84,14 @@ class Batches:
     augment: Augment
     seed: int
     device: torch.device
+    data: DataConfig
     rank: int = 0
     world: int = 1
-    data: DataConfig | None = None
     context: Context = TaskKind.context
 
     def __post_init__(self) -> None:
         split, device = self.split, self.device
-        self.showings = 1 if self.data is None else self.data.showings
+        self.showings = self.data.showings
         self.rows = torch.from_numpy(split.rows)
         self.images, self.labels = _resident(split, device)
         self.groups, self.ids = (
@@ -126,7 +126,7 @@ class Batches:
         for chunk, rows in enumerate(_pieces(order, self._chunk(self.batch_size))):
             generator = self._generator(number, chunk + 1)
             images, labels, context = self._gather(rows)
-            if self.data is not None and self._groups is None:  # groups contain their symmetries
+            if self._groups is None:  # groups contain their symmetries
                 turns = np.arange(len(rows)) + number * self.size + chunk * self._chunk(self.batch_size)
                 images, labels = self.data.transform(self.seed, images, labels, rows.numpy(), turns)
             images = self._standardise(augment(images, self.augment, generator, labels))
@@ -138,12 +138,12 @@ class Batches:
                 share = self._share(count)
                 yield Batch._make(value[share] if isinstance(value, Tensor) else value for value in batch)
 
-    def evaluation_batches(self, batch_size: int | None = None) -> Iterator[Batch]:
+    def evaluation_batches(self, batch_size: int) -> Iterator[Batch]:
         """Yield all images once for evaluation, in the split's order and without augmentation.
 
         No batch is dropped, so this worker's share of the last batch may be empty.
         """
-        for rows in _pieces(self.rows, batch_size or self._chunk(1)):
+        for rows in _pieces(self.rows, batch_size):
             images, labels, context = self._gather(rows[self._share(len(rows))])
             yield Batch(self._standardise(images), labels, None, len(rows), context)
 

@@ -37,6 +37,7 @@ from recstudy.base.errors import ConfigError, DataError, RecstudyError, raised_a
 from recstudy.base.files import atomic_write, cache_folder, caching, sweep
 from recstudy.base.values import canonical, digest
 from recstudy.plugins.files import code_key
+from recstudy.programs.watchdog import heartbeat
 from recstudy.records import locked, read_record
 from recstudy.records.reading import dumped
 from recstudy.records.schema import record
@@ -49,6 +50,7 @@ from recstudy.recursive.data.text import Tokenizer, restore
 
 FORMAT = 2  # version of the entries; raise it if the same sources decode to other bytes
 IMAGES = "decoded images"
+BATCH = 64  # images of `cached_results`; 224x224 pixels in float32 are 37 MiB
 
 
 class Texts(Sequence[Any]):
@@ -104,7 +106,6 @@ class DataSet:
     mean: tuple[float, ...]
     std: tuple[float, ...]
     checksum: str  # SHA-256 of all decoded images and labels, before `limit` applies
-    classes: int
     notes: tuple[str, ...] = ()  # changes and omissions of the reader
     # 1 + the largest patient number or puzzle id in both official splits
     group_count: int = 0
@@ -151,7 +152,6 @@ def load(config: DataConfig, folder: Path, *, download: bool = False, hold_out: 
         mean=mean,
         std=std,
         checksum=meta.checksum,
-        classes=config.classes,
         notes=meta.notes,
         group_count=1 + max((int(numbers.max()) for numbers in numbered if numbers is not None), default=-1),
         tokenizer=restore(json.loads(tokenizer.read_bytes())) if tokenizer.exists() else None,
@@ -342,6 +342,33 @@ def ensure_cached(path: Path, make: Callable[[Path], None], lock: str = "") -> P
                 with caching(IMAGES, path.parent), atomic_write(_stamp_of(path)) as temporary:
                     temporary.write_text(json.dumps(_stamps(path)) + "\n", encoding="utf-8")
     return path
+
+
+def cached_results(file: Path, split: Split, compute: Callable[[Array], Array]) -> Array:
+    """Return what `compute` returns for each image of an official split, from a file of the cache.
+
+    Args:
+        file: Path in the cache folder.
+        split: Any part of the official split.
+        compute: Maps a batch of images (B, C, H, W) to results (B, ...).
+
+    Raises:
+        DataError: If the cache folder cannot be written.
+    """
+
+    def save(path: Path) -> None:
+        # Batch by batch, because the results of all images may be larger than memory.
+        with write_entry(path) as temporary:
+            for start in range(0, len(split.images), BATCH):
+                heartbeat()
+                part = compute(split.images[start : start + BATCH])
+                if start == 0:
+                    shape = (len(split.images), *part.shape[1:])
+                    results = np.lib.format.open_memmap(temporary, mode="w+", dtype=part.dtype, shape=shape)
+                results[start : start + BATCH] = part
+            results.flush()
+
+    return np.asarray(np.load(ensure_cached(file, save), mmap_mode="c"))
 
 
 def _intact(path: Path) -> bool:

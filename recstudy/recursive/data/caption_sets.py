@@ -16,7 +16,6 @@ Shapes: N images, S pixels per side.
 from __future__ import annotations
 
 import re
-from abc import abstractmethod
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -67,33 +66,23 @@ IMPRESSIONS = ("impression : {what} .", "this suggests : {what} .", "conclusion 
 class OfficialCaptions(CaptionFiles):
     """Config of a captioned set in its authors' layout."""
 
-    tables: ClassVar[tuple[str, ...]]
-    several: ClassVar = False
-    shares: ClassVar = (0.1, 0.1)
+    layout: ClassVar[type[CaptionReader]]
 
-    @abstractmethod
-    def rows(self, place: Path) -> Iterator[CaptionRow]:
-        """Yield all rows of the tables in the folder `place`.
-
-        Raises:
-            DataError: If a row is wrong. The message names file and line.
-        """
-
-    def reader(self) -> OfficialCaptionReader:
-        return OfficialCaptionReader(self)
+    def reader(self) -> CaptionReader:
+        return self.layout(self)
 
 
-class OfficialCaptionReader(CaptionReader):
-    """Reader of a set whose config reads the tables."""
+class CovCtrReader(CaptionReader):
+    """Reader of COV-CTR."""
 
-    config: OfficialCaptions
-
-    def __init__(self, config: OfficialCaptions) -> None:
-        super().__init__(config)
-        self.tables, self.several, self.shares = config.tables, config.several, config.shares
+    tables = ("reports_ZH_EN.csv",)
+    several = True
 
     def rows(self, place: Path) -> Iterator[CaptionRow]:
-        return self.config.rows(place)
+        file = place / self.tables[0]
+        for position, image, caption in Rows(file).pairs("image_id", "reports_En"):
+            figure = image.partition("%")[0]
+            yield CaptionRow(file, position, (image, f"images/{image}"), caption, group=figure)
 
 
 @DATASETS.add("cov_ctr")
@@ -117,15 +106,28 @@ class CovCtr(OfficialCaptions):
 
     name: Literal["cov_ctr"] = "cov_ctr"
     path: str = "COV-CTR"
+    layout: ClassVar = CovCtrReader
 
-    tables: ClassVar = ("reports_ZH_EN.csv",)
-    several: ClassVar = True
+
+class MedPixReader(CaptionReader):
+    """Reader of MedPix 2.0."""
+
+    tables = tuple(f"splitted_dataset/descriptions_{name}.jsonl" for name in MEDPIX_SPLITS)
 
     def rows(self, place: Path) -> Iterator[CaptionRow]:
-        file = place / self.tables[0]
-        for position, image, caption in Rows(file).pairs("image_id", "reports_En"):
-            figure = image.partition("%")[0]
-            yield CaptionRow(file, position, (image, f"images/{image}"), caption, group=figure)
+        for split, table in zip(SPLITS, self.tables, strict=True):
+            file = place / table
+            for line, text in enumerate(utf8(file).split("\n"), 1):
+                if text.strip():
+                    position, values = f"line {line}", dict(json_object(file, text, line))
+                    for key, kind in (("image", str), ("U_id", str), ("Description", list)):
+                        if not isinstance(values.get(key), kind):
+                            fix = "Each line needs 'image', 'U_id' and 'Description'."
+                            raise DataError(f"{file}, {position}: {key!r} is missing. {fix}")
+                    caption = caption_text(file, position, dict(values["Description"]).get("Caption"))
+                    yield CaptionRow(
+                        file, position, (f"images/{values['image']}",), caption, split, values["U_id"]
+                    )
 
 
 @DATASETS.add("medpix")
@@ -146,23 +148,20 @@ class MedPix(OfficialCaptions):
 
     name: Literal["medpix"] = "medpix"
     path: str = "medpix2"
+    layout: ClassVar = MedPixReader
 
-    tables: ClassVar = tuple(f"splitted_dataset/descriptions_{name}.jsonl" for name in MEDPIX_SPLITS)
+
+class MmRetinalReader(CaptionReader):
+    """Reader of MM-Retinal."""
+
+    tables = tuple(f"{name}_translated_v1.csv" for name in MODALITIES)
 
     def rows(self, place: Path) -> Iterator[CaptionRow]:
-        for split, table in zip(SPLITS, self.tables, strict=True):
+        for modality, table in zip(MODALITIES, self.tables, strict=True):
             file = place / table
-            for line, text in enumerate(utf8(file).split("\n"), 1):
-                if text.strip():
-                    position, values = f"line {line}", dict(json_object(file, text, line))
-                    for key, kind in (("image", str), ("U_id", str), ("Description", list)):
-                        if not isinstance(values.get(key), kind):
-                            fix = "Each line needs 'image', 'U_id' and 'Description'."
-                            raise DataError(f"{file}, {position}: {key!r} is missing. {fix}")
-                    caption = caption_text(file, position, dict(values["Description"]).get("Caption"))
-                    yield CaptionRow(
-                        file, position, (f"images/{values['image']}",), caption, split, values["U_id"]
-                    )
+            for position, key, caption in Rows(file).pairs("Image_ID", "en_caption"):
+                image = f"{modality}/{key}"
+                yield CaptionRow(file, position, (image,), caption, group=FIGURE_PART.sub("", image))
 
 
 @DATASETS.add("mm_retinal")
@@ -183,15 +182,20 @@ class MmRetinal(OfficialCaptions):
 
     name: Literal["mm_retinal"] = "mm_retinal"
     path: str = "MM_Retinal_dataset_v1"
+    layout: ClassVar = MmRetinalReader
 
-    tables: ClassVar = tuple(f"{name}_translated_v1.csv" for name in MODALITIES)
+
+class PeirGrossReader(CaptionReader):
+    """Reader of PEIR Gross."""
+
+    tables = ("peir_gross_captions.json",)
+    shares = (0.1, 0.2)  # MicarVLMoE, section IV.C
 
     def rows(self, place: Path) -> Iterator[CaptionRow]:
-        for modality, table in zip(MODALITIES, self.tables, strict=True):
-            file = place / table
-            for position, key, caption in Rows(file).pairs("Image_ID", "en_caption"):
-                image = f"{modality}/{key}"
-                yield CaptionRow(file, position, (image,), caption, group=FIGURE_PART.sub("", image))
+        file = place / self.tables[0]
+        for image, caption in json_object(file, utf8(file)):
+            images = (f"peir_gross_images/{image}", f"images/{image}")
+            yield CaptionRow(file, f"key {image!r}", images, caption_text(file, image, caption))
 
 
 @DATASETS.add("peir_gross")
@@ -211,15 +215,27 @@ class PeirGross(OfficialCaptions):
 
     name: Literal["peir_gross"] = "peir_gross"
     path: str = "peir_gross"
+    layout: ClassVar = PeirGrossReader
 
-    tables: ClassVar = ("peir_gross_captions.json",)
-    shares: ClassVar = (0.1, 0.2)  # MicarVLMoE, section IV.C
+
+class RocoReader(CaptionReader):
+    """Reader of ROCO."""
+
+    tables = tuple(
+        f"data/{name}/radiology/{file}.txt" for name in ROCO_SPLITS for file in ("captions", "dlinks")
+    )
 
     def rows(self, place: Path) -> Iterator[CaptionRow]:
-        file = place / self.tables[0]
-        for image, caption in json_object(file, utf8(file)):
-            images = (f"peir_gross_images/{image}", f"images/{image}")
-            yield CaptionRow(file, f"key {image!r}", images, caption_text(file, image, caption))
+        for split, name in zip(SPLITS, ROCO_SPLITS, strict=True):
+            folder, file_names = f"data/{name}/radiology", {}
+            for _, key, (_, command, file_name) in _tabbed(place / folder / "dlinks.txt", 3):
+                # scripts/fetch.py names the file a.jpg of PMC1.tar.gz `PMC1_a.jpg`.
+                archive = re.search(r"([^/\s]+)\.tar\.gz", command)
+                file_names[key] = f"{archive[1] if archive else ''}_{file_name.strip()}"
+            captions = place / folder / "captions.txt"
+            for line, key, (_, caption) in _tabbed(captions, 2):
+                images = [f"{folder}/images/{image}" for image in (file_names.get(key), key) if image]
+                yield CaptionRow(captions, f"line {line}", tuple(images), caption.strip(), split)
 
 
 @DATASETS.add("roco")
@@ -241,22 +257,7 @@ class Roco(OfficialCaptions):
 
     name: Literal["roco"] = "roco"
     path: str = "roco-dataset"
-
-    tables: ClassVar = tuple(
-        f"data/{name}/radiology/{file}.txt" for name in ROCO_SPLITS for file in ("captions", "dlinks")
-    )
-
-    def rows(self, place: Path) -> Iterator[CaptionRow]:
-        for split, name in zip(SPLITS, ROCO_SPLITS, strict=True):
-            folder, file_names = f"data/{name}/radiology", {}
-            for _, key, (_, command, file_name) in _tabbed(place / folder / "dlinks.txt", 3):
-                # scripts/fetch.py names the file a.jpg of PMC1.tar.gz `PMC1_a.jpg`.
-                archive = re.search(r"([^/\s]+)\.tar\.gz", command)
-                file_names[key] = f"{archive[1] if archive else ''}_{file_name.strip()}"
-            captions = place / folder / "captions.txt"
-            for line, key, (_, caption) in _tabbed(captions, 2):
-                images = [f"{folder}/images/{image}" for image in (file_names.get(key), key) if image]
-                yield CaptionRow(captions, f"line {line}", tuple(images), caption.strip(), split)
+    layout: ClassVar = RocoReader
 
 
 def _tabbed(file: Path, count: int) -> Iterator[tuple[int, str, list[str]]]:
@@ -269,6 +270,19 @@ def _tabbed(file: Path, count: int) -> Iterator[tuple[int, str, list[str]]]:
             raise DataError(
                 f"{file}, line {number} must have {count} cells separated by tabs, but has {len(cells)}."
             )
+
+
+class RocoV2Reader(CaptionReader):
+    """Reader of ROCOv2."""
+
+    tables = tuple(f"{name}_captions.csv" for name in ROCO_V2_SPLITS)
+
+    def rows(self, place: Path) -> Iterator[CaptionRow]:
+        for split, name in zip(SPLITS, ROCO_V2_SPLITS, strict=True):
+            file = place / f"{name}_captions.csv"
+            for position, key, caption in Rows(file).pairs("ID", "Caption"):
+                images = f"{name}/{key}", f"{name}_images/{key}", f"{name}_images/{name}/{key}"
+                yield CaptionRow(file, position, images, caption, split)
 
 
 @DATASETS.add("rocov2")
@@ -288,15 +302,7 @@ class RocoV2(OfficialCaptions):
 
     name: Literal["rocov2"] = "rocov2"
     path: str = "rocov2"
-
-    tables: ClassVar = tuple(f"{name}_captions.csv" for name in ROCO_V2_SPLITS)
-
-    def rows(self, place: Path) -> Iterator[CaptionRow]:
-        for split, name in zip(SPLITS, ROCO_V2_SPLITS, strict=True):
-            file = place / f"{name}_captions.csv"
-            for position, key, caption in Rows(file).pairs("ID", "Caption"):
-                images = f"{name}/{key}", f"{name}_images/{key}", f"{name}_images/{name}/{key}"
-                yield CaptionRow(file, position, images, caption, split)
+    layout: ClassVar = RocoV2Reader
 
 
 @DATASETS.add("phantom_captions")

@@ -14,7 +14,16 @@ from pydantic import Field, NonNegativeInt
 from recstudy.base.errors import ConfigError
 from recstudy.recursive.config.answers import Answers, Scores
 from recstudy.recursive.config.parts import Count, DataConfig, Shape
-from recstudy.recursive.config.reader import Array, Arrays, DrawingReader, Labels, Tensor, np, torch
+from recstudy.recursive.config.reader import (
+    Array,
+    Arrays,
+    DrawingReader,
+    Labels,
+    Tensor,
+    counts_within,
+    np,
+    torch,
+)
 
 
 class Puzzles(DataConfig):
@@ -264,5 +273,4 @@ class Groups:
         chosen = self.starts + (draws.random(len(self.starts)) * self.count).astype(np.int64)
         chosen = chosen[draws.permutation(len(chosen))]
         lengths = self.size[chosen]
-        example_offsets = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        return self.order[np.repeat(self.first[chosen], lengths) + example_offsets]
+        return self.order[np.repeat(self.first[chosen], lengths) + counts_within(lengths)]

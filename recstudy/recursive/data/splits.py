@@ -20,7 +20,7 @@ from recstudy.base.csv_rows import csv_rows as numbered_rows
 from recstudy.base.errors import DataError, choices, nearest
 from recstudy.base.files import refuse_stand_in
 from recstudy.recursive.config.parts import DataConfig
-from recstudy.recursive.config.reader import Array, Labels, Mask, Tokens, np
+from recstudy.recursive.config.reader import Array, Labels, Mask, Tokens, counts_within, np
 
 SPLITS = ("train", "val", "test")
 
@@ -269,14 +269,13 @@ def limit_rows(rows: Labels, groups: Labels, max_rows: int, seed: int) -> Labels
     return rows if len(rows) <= max_rows else rows[whole_groups(groups[rows], max_rows, seed)][:max_rows]
 
 
-def draw_splits(groups: Labels, validation: float, test: float, seed: int = 0) -> Array:
+def draw_splits(groups: Labels, validation: float, test: float) -> Array:
     """Assign whole groups at random to the splits.
 
     Args:
         groups: (N,) group of each image.
         validation: Approximate share of validation images; 0 for none.
         test: Approximate share of test images.
-        seed: Random seed.
 
     Returns:
         (N,) `train`, `val` or `test`.
@@ -286,7 +285,7 @@ def draw_splits(groups: Labels, validation: float, test: float, seed: int = 0) -
     for name, share in (("test", test), ("val", validation)):
         if share:
             rest = np.flatnonzero(splits == "train")
-            splits[rest[whole_groups(groups[rest], max(1, round(share * len(groups))), seed)]] = name
+            splits[rest[whole_groups(groups[rest], max(1, round(share * len(groups))), seed=0)]] = name
     return splits
 
 
@@ -382,7 +381,7 @@ def stratified_order(labels: Labels | Tokens, seed: int) -> Labels:
     rows = shuffled[np.argsort(labels[shuffled], kind="stable")]
     sizes = np.bincount(labels)
     n = np.repeat(sizes, sizes)
-    j = np.arange(len(labels)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    j = counts_within(sizes)
     m = max(2 * int(np.count_nonzero(sizes)) - 2, 1)
     first = (-(-(j * m + 1) * len(labels) // (m * n))).tolist()
     last = (((j + 1) * m - 1) * len(labels) // (m * n)).tolist()

@@ -90,6 +90,11 @@ class CaptionModel(ModelConfig):
         return self.revision + (self.decode == "official_quirk")
 
     @property
+    def beams(self) -> int:
+        """The number of captions of an image that are written at a time."""
+        return 1 if self.decode == "greedy" else self.beam
+
+    @property
     def reads_features(self) -> bool:
         """Whether the network reads features (B, F) or (B, positions, F) of a frozen backbone, not pixels."""
         return not self.tuned and self.fuselip is None

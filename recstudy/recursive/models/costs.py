@@ -99,16 +99,16 @@ def price(config: RunConfig) -> RunPrice | None:
     validation = round(images / data.showings * data.held_share / (1 - data.held_share))
     size = data.test_size or validation
     tests = min(size, data.limit or size)
-    held_out = {"test": tests, "last": 0}.get(train.selection, validation)
-    passes = (train.epochs * held_out + 2 * tests) * train.evaluation_steps
+    selection_images = {"test": tests, "last": 0}.get(train.selection, validation)
+    passes = (train.epochs * selection_images + 2 * tests) * train.evaluation_steps
     if model.recursive:
         passes += tests * train.evaluation_depths
     counts = cached_count(COUNT, model.stages[-1][1], data)
     kernels = counts[5] * passes
     if TASKS[config.task].output == "caption":
         is_written_each_epoch = METRICS[config.score].of is not None
-        captions = train.evaluation_steps * (tests + is_written_each_epoch * train.epochs * held_out)
-        beams = 1 if getattr(model, "decode", "") == "greedy" else getattr(model, "beam", 1)
+        captions = train.evaluation_steps * (tests + is_written_each_epoch * train.epochs * selection_images)
+        beams = getattr(model, "beams", 1)
         passes += beams * captions
         kernels += counts[8] * beams * captions * data.tokens  # each token has a pass of its own
     batches = train.epochs * ceil(images / train.batch_size)

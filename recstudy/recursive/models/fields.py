@@ -18,10 +18,10 @@ Cycles = Annotated[Repeats, Range(1, 4)]
 Steps = Annotated[Repeats, Range(1, 8)]
 
 
-def check_heads(width: int, heads: int) -> None:
+def check_heads(width: int, heads: int, part: str = "model.") -> None:
     """Raise a ValueError if the heads do not divide the width."""
     if width % heads:
-        raise ValueError(f"model.width must be a multiple of model.heads, but got {width} and {heads}")
+        raise ValueError(f"{part}width must be a multiple of {part}heads, but got {width} and {heads}")
 
 
 def patches_and_heads(shape: Shape, patch: int, width: int, heads: int) -> None:

@@ -12,7 +12,7 @@ from pydantic import Field, NonNegativeInt, model_validator
 
 from recstudy.programs.settings import Config
 from recstudy.recursive.config.parts import FAMILIES, Count, DataConfig, ModelConfig, Rate, Shape
-from recstudy.recursive.models.fields import Depth, Weight
+from recstudy.recursive.models.fields import Depth, Weight, check_heads
 
 # Size -> width, heads, layers, and the codebook size of the TiTok in its public weights.
 SIZES = {"small": (384, 6, 12, 4096), "base": (512, 8, 12, 8192), "large": (768, 12, 12, 8192)}
@@ -78,8 +78,7 @@ class FuseLIP(Config):
     @model_validator(mode="after")
     def _fields_fit(self) -> Self:
         width, heads, _ = self.dimensions
-        if width % heads:
-            raise ValueError(f"width must be a multiple of heads, but got {width} and {heads}")
+        check_heads(width, heads, part="")
         if max(self.pad, self.bos, self.eos) >= self.text_vocabulary:
             raise ValueError(f"pad, bos and eos must be below text_vocabulary {self.text_vocabulary:,}")
         if self.context < self.codes + 2:  # Eq. 1 of networks/fuselip.py: an image is its codes, BOT and EOT
@@ -136,8 +135,7 @@ class VQ(Config):
             raise ValueError(
                 f"patch must divide the image's {self.size}x{self.size} pixels, but got {self.patch}"
             )
-        if self.width % self.heads:
-            raise ValueError(f"width must be a multiple of heads, but got {self.width} and {self.heads}")
+        check_heads(self.width, self.heads, part="")
         return self
 
 

@@ -15,7 +15,7 @@ from recstudy.recursive.config.run import RunConfig
 from recstudy.recursive.config.tasks import TASKS, Labels
 from recstudy.recursive.config.train import Augment
 from recstudy.recursive.data.puzzles import Puzzles
-from recstudy.recursive.train.task import Task
+from recstudy.recursive.tasks.tokens import TokenTask
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,7 +35,7 @@ PIECE = 2**15
 
 
 @TASKS.add("grid")
-class Grid(Task):
+class Grid(TokenTask):
     """The token of each cell."""
 
     name = "grid"
@@ -44,7 +44,6 @@ class Grid(Task):
     score = "exact_accuracy"
     takes = ("puzzles", "ids")
     augments = "puzzles: they have symmetries of their own (data.augmentations)"
-    registered_loss = True
     evaluation = "recstudy.recursive.tasks.solving"
 
     @classmethod
@@ -66,18 +65,6 @@ class Grid(Task):
                 f"train.at_test.copies must be 0 for {config.data.title}, whose symmetries are not defined"
             )
 
-    def loss(self, output: "Output", batch: "Batch") -> "Tensor":
-        """Return equation (1) in nats a cell, (B,)."""
-        from recstudy.recursive.train.losses import loss_of, token_loss
-
-        return token_loss(output.logits.float(), batch.labels, loss_of(self.config.train), batch.smoothing)
-
-    def right(self, output: "Output", batch: "Batch") -> "Tensor":
-        """Return whether every scored cell is right, or their share if halting is learned by shares, (B,)."""
-        from recstudy.recursive.train.losses import token_share
-
-        return token_share(output.logits, batch.labels, exact=self.config.model.exact_halt)
-
     def kept(self, output: "Output", batch: "Batch") -> "dict[str, Tensor]":
         return {"cells": output.logits.argmax(-1).byte()}
 
@@ -98,8 +85,4 @@ class Grid(Task):
             verdicts.append(data.check_answers(puzzles, cells))
         # A data set without rules returns None.
         known_verdicts = [verdict for verdict in verdicts if verdict is not None]
-        return replace(
-            answers,
-            labels=np.asarray(answers.labels),
-            lawful=np.concatenate(known_verdicts) if known_verdicts else None,
-        )
+        return replace(answers, lawful=np.concatenate(known_verdicts) if known_verdicts else None)

@@ -96,7 +96,7 @@ def solve(
     network: Network,
     batches: Batches,
     segments: int = 0,
-    max_puzzles: int | None = None,
+    max_puzzles: float = np.inf,
     recorder: "ThinkingRecorder | None" = None,
 ) -> Solution:
     """Answer the puzzles of this worker's share.
@@ -106,7 +106,7 @@ def solve(
         network: the network; it is set to evaluation mode.
         batches: the puzzles.
         segments: number of segments to sum over, at least `evaluation_steps`.
-        max_puzzles: stop after the batch that reaches this number; None answers all puzzles.
+        max_puzzles: stop after the batch that reaches this number; by default answer all puzzles.
         recorder: records the states and answers of the first batch.
     """
     config = task.config
@@ -123,12 +123,10 @@ def solve(
         make_column(),
     )
     done = 0
-    puzzle_count = 0
     sums = Sums()
     for batch, count in padded_batches(network, batches, config):
-        if max_puzzles is not None and puzzle_count >= max_puzzles:
+        if done >= max_puzzles:
             break
-        puzzle_count += batch.total
         carry = network.start(batch.images, batch.context)
         device = batch.images.device
         hits = torch.zeros(len(batch.images), segments, dtype=torch.int32, device=device)
@@ -159,7 +157,7 @@ def solve(
             hits[:count].cpu(), scored_cells[:count].cpu(), would_halt[:, :count].cpu(), last
         )
         for name, value in batch_sums.items():
-            sums[name] = sums[name] + value if name in sums else value
+            sums[name] = sums.get(name, 0) + value
     cells, loss, right, sure = (column[:done] for column in columns)
     return Solution(cells, loss, right, sure, sums)
 

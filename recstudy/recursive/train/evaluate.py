@@ -76,9 +76,9 @@ def padded_batches(network: Network, batches: Batches, config: RunConfig) -> Ite
     for share in batches.evaluation_batches(size * batches.world):
         heartbeat()
         count = len(share.images)
-        if missing := size - count if network.is_compiled else int(not count):
+        if padding := size - count if network.is_compiled else int(not count):
             share = Batch._make(
-                F.pad(part, (0, 0) * (part.dim() - 1) + (0, missing)) if isinstance(part, Tensor) else part
+                F.pad(part, (0, 0) * (part.dim() - 1) + (0, padding)) if isinstance(part, Tensor) else part
                 for part in share
             )
         yield share, count

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save as safetensors_bytes
 from torch import Tensor
 
 from recstudy.base.errors import ConfigError, DataError
@@ -24,7 +23,7 @@ from recstudy.records.schema import Initial, current_time
 from recstudy.recursive.config.parts import DataConfig, ModelConfig
 from recstudy.recursive.config.run import RunConfig
 from recstudy.recursive.models.networks.contract import build
-from recstudy.recursive.models.networks.weight_files import check_weights, read_weights
+from recstudy.recursive.models.networks.weight_files import check_weights, read_weights, weight_bytes
 
 DIGITS = 20  # length of a digest, as of a run id
 # File names of weights: of a folder from `recstudy weights export`, and of a run's folder.
@@ -44,7 +43,7 @@ class Weights:
 
     @property
     def content(self) -> bytes:
-        return safetensors_bytes({name: value.contiguous() for name, value in self.state.items()})
+        return weight_bytes(self.state)
 
     @cached_property
     def digest(self) -> str:

@@ -448,8 +448,8 @@ def batches(
         mean, std = (0.0,) * len(mean), (1 / 255,) * len(std)
     train = config.train
     return Batches(
-        split, mean, std, data.classes, train.batch_size, train.augment, draw(config.seed, "order"), device,
-        rank=rank, world=world, data=config.data, context=task.context,
+        split, mean, std, config.data.classes, train.batch_size, train.augment, draw(config.seed, "order"),
+        device, config.data, rank, world, context=task.context,
     )  # fmt: skip
 
 

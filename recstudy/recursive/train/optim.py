@@ -32,7 +32,7 @@ from torch.nn import functional as F
 from recstudy.base.errors import ConfigError
 from recstudy.recursive.config.functions import OPTIMIZERS, SCHEDULES
 from recstudy.recursive.config.train import TrainConfig
-from recstudy.recursive.models.networks.contract import Network, VisionEncoder
+from recstudy.recursive.models.networks.contract import Network, vision_weights
 from recstudy.recursive.models.networks.layers import PuzzleTable
 
 ParameterGroups = list[dict[str, Any]]  # as torch.optim takes them
@@ -127,10 +127,7 @@ def _groups(network: nn.Module, tables: list[Tensor], config: TrainConfig) -> Pa
     The first group has the learning rate of the config, from which the schedule computes the others.
     """
     rate = config.backbone_learning_rate
-    encoders: list[nn.Module] = []
-    if rate is not None:
-        encoders = [module for module in network.modules() if isinstance(module, VisionEncoder)]
-    encoder_ids = {id(weight) for encoder in encoders for weight in encoder.parameters()}
+    encoder_ids = set() if rate is None else vision_weights(network)
     dense = [weight for weight in network.parameters() if all(weight is not table for table in tables)]
     groups: ParameterGroups = [{"params": [weight for weight in dense if id(weight) not in encoder_ids]}]
     if encoder_ids:

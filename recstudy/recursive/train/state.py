@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save as safetensors_bytes
 from torch import Tensor
 
 from recstudy.base.errors import ConfigError, DataError, StorageError
@@ -141,11 +140,6 @@ def load_checkpoint(training: Training, folder: Path) -> bool:
 def checkpoints(folder: Path) -> list[Path]:
     """Return a folder's checkpoints, newest first."""
     return sorted(folder.glob("checkpoint-*.pt"), reverse=True)
-
-
-def save_weights(weights: dict[str, Tensor], path: Path) -> None:
-    """Write the selected weights as safetensors."""
-    write_whole(path, safetensors_bytes({name: value.contiguous() for name, value in weights.items()}))
 
 
 def _read(path: Path) -> dict[str, Any] | None:

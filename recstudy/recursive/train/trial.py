@@ -15,13 +15,14 @@ from recstudy.records.reading import dumped
 from recstudy.recursive.data.cache import load
 from recstudy.recursive.metrics.kept import archived
 from recstudy.recursive.models.costs import cost, steps_a_batch
+from recstudy.recursive.models.networks.weight_files import weight_bytes
 from recstudy.recursive.train.evaluate import DivergenceError
 from recstudy.recursive.train.initial import initial
 from recstudy.recursive.train.loop import Training
 from recstudy.recursive.train.parallel import wait_for_all
 from recstudy.recursive.train.peaks import mfu, products, products_in_words
 from recstudy.recursive.train.process import peak_memory_mb, reset_process
-from recstudy.recursive.train.state import load_checkpoint, save_checkpoint, save_weights
+from recstudy.recursive.train.state import load_checkpoint, save_checkpoint
 from recstudy.recursive.train.usage import Usage
 
 log = logging.getLogger(__name__)
@@ -114,7 +115,7 @@ def _keep(training: Training, folder: RunFolder, status: str) -> None:
             write_whole(path, content if isinstance(content, bytes) else archived(content))
     if status == "done":
         # `finish` has loaded the selected weights.
-        save_weights(training.state.evaluated.state_dict(), folder.weights)
+        write_whole(folder.weights, weight_bytes(training.state.evaluated.state_dict()))
 
 
 def compute_cost(training: Training, workers: int) -> Json:

@@ -41,6 +41,7 @@ def make(split, batch_size=4, augment=None, seed=0, **place):
         augment or Augment(),
         seed,
         CPU,
+        Digits(),
         **place,
     )
 
@@ -70,7 +71,7 @@ def test_epoch_holds_each_image_of_the_split_once_and_plain_keeps_the_order():
     assert [batch.labels.tolist() for batch in plain_batches] == [[1, 3, 5], [7, 9]]
     assert torch.cat([batch.images for batch in plain_batches]).flatten().tolist() == [1, 3, 5, 7, 9]
     empty = make(replace(numbered(4), rows=np.arange(0)))
-    assert (len(empty), list(empty.epoch(0)), list(empty.evaluation_batches())) == (0, [], [])
+    assert (len(empty), list(empty.epoch(0)), list(empty.evaluation_batches(4))) == (0, [], [])
 
 
 def test_images_are_standardised_per_channel():
@@ -78,7 +79,9 @@ def test_images_are_standardised_per_channel():
     channel two. A constant channel, of deviation 0, becomes 0."""
     images = np.array([255, 102, 51], np.uint8).reshape(1, 3, 1, 1)
     split = Split(images, np.zeros(1, np.int64), np.arange(1), "hand/train")
-    (batch,) = Batches(split, (0.5, 0.2, 0.2), (0.25, 0.1, 0.0), 2, 1, Augment(), 0, CPU).evaluation_batches()
+    (batch,) = Batches(
+        split, (0.5, 0.2, 0.2), (0.25, 0.1, 0.0), 2, 1, Augment(), 0, CPU, Digits()
+    ).evaluation_batches(1)
 
     assert batch.images.flatten().tolist() == pytest.approx([2.0, 2.0, 0.0], abs=1e-6)
 
@@ -90,7 +93,7 @@ def test_patients_and_several_labels_follow_their_images():
     worker_batches = make(
         replace(split, labels=labels, groups=split.labels // 2), batch_size=6, rank=1, world=3
     )
-    for batch in [*worker_batches.epoch(0), *worker_batches.evaluation_batches()]:
+    for batch in [*worker_batches.epoch(0), *worker_batches.evaluation_batches(6)]:
         values = batch.images.flatten().long()
         assert batch.labels.tolist() == [[value, -1] for value in values.tolist()]
         assert torch.equal(batch.context, values // 2)
@@ -140,7 +143,7 @@ def test_images_that_would_fill_a_gpu_come_chunk_by_chunk(digits, monkeypatch):
     """
     monkeypatch.setattr(batches, "_ON_GPU", {})
     monkeypatch.setattr(batches, "SHARE", 0.0)
-    gpu_batches = Batches(digits.train, digits.mean, digits.std, 10, 32, Augment(), 0, META)
+    gpu_batches = Batches(digits.train, digits.mean, digits.std, 10, 32, Augment(), 0, META, Digits())
     images = next(gpu_batches.epoch(0)).images
 
     # the memory map

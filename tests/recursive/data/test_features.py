@@ -3,9 +3,9 @@ import pytest
 import torch
 
 from recstudy.recursive import CaptionTransformer, ImageLSTM
+from recstudy.recursive.data import cache as data_cache
 from recstudy.recursive.data.cache import Split
 from recstudy.recursive.models.networks.caption import frozen
-from recstudy.recursive.tasks.captioning import encoders
 from recstudy.recursive.tasks.captioning.encoders import features
 
 CPU = torch.device("cpu")
@@ -28,7 +28,7 @@ def test_cached_features_equal_fresh_ones(monkeypatch):
     """Of all images of the official split, whatever the rows; the second time no image is looked at. Each
     batch is reported, which a watchdog takes for a sign of life; training may not write into the cache."""
     (backbone, batch_sizes), signs = network(), []
-    monkeypatch.setattr(encoders, "heartbeat", lambda: signs.append(1))
+    monkeypatch.setattr(data_cache, "heartbeat", lambda: signs.append(1))
     first = features(split_of("a/train"), backbone, "small", CPU)
     with torch.no_grad():
         fresh = torch.cat([backbone(torch.from_numpy(part).float()) for part in (IMAGES[:64], IMAGES[64:])])

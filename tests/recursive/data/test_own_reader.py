@@ -75,12 +75,7 @@ def test_an_npz_file_is_a_data_set(tmp_path):
     np.savez(tmp_path / "cells.npz", train_images=train, test_images=test, **values)
     data = load(Cells(), tmp_path)
 
-    assert (data.validation.rows.tolist(), len(data.train), len(data.test), data.classes) == (
-        [16, 17, 18, 19],
-        16,
-        10,
-        3,
-    )
+    assert (data.validation.rows.tolist(), len(data.train), len(data.test)) == ([16, 17, 18, 19], 16, 10)
     assert (data.train.images[:, 0, 0, 0].tolist(), data.train.labels.tolist()) == (
         list(range(20)),
         [k % 3 for k in range(20)],
@@ -262,7 +257,9 @@ def test_images_of_other_types_are_standardised_alike(tmp_path, monkeypatch, dty
         (scaled.mean(), scaled.std()) if statistics is None else (2.0, 3.0)
     )
     batch = next(
-        Batches(data.test, data.mean, data.std, 3, 3, Augment(), 0, torch.device("cpu")).evaluation_batches()
+        Batches(
+            data.test, data.mean, data.std, 3, 3, Augment(), 0, torch.device("cpu"), Cells()
+        ).evaluation_batches(10)
     )
     assert np.allclose(batch.images.numpy(), (scaled[:3] - data.mean[0]) / data.std[0], atol=1e-5)
 

@@ -6,7 +6,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from recstudy.recursive import PAD, MicarVLMoE, TrainConfig
-from recstudy.recursive.models.networks.layers import Rotary
+from recstudy.recursive.models.networks.layers import Past, Rotary
 from recstudy.recursive.models.networks.micar import (
     MDLA,
     Bottleneck,
@@ -217,7 +217,7 @@ def test_a_layer_adds_the_text_twice_where_fusion_is_gated(kind, times):
         nn.init.zeros_(weight)
     x = torch.randn(2, 5, 16).double()
 
-    torch.testing.assert_close(layer(x, network.see(places())[0], TOKENS != PAD)[0], times * x)
+    torch.testing.assert_close(layer(x, network.see(places())[0], TOKENS != PAD, Past())[0], times * x)
 
 
 # ------------------------------------------------------------------------------------- the multiscale vision

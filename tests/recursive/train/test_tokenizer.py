@@ -6,6 +6,7 @@ from recstudy.recursive.models.fuselip import SMOKE
 from recstudy.recursive.models.networks.vq import VQNetwork, unit
 from recstudy.recursive.tasks.captioning.tokenizer import psnr, quality, train_tokenizer
 
+CPU = torch.device("cpu")
 SMALL = SMOKE.model_copy(update={"size": 16, "codes": 8, "codebook": 64})
 
 
@@ -36,8 +37,8 @@ def test_training_draws_images_better_than_their_mean():
     images = discs(256)
     shares = images.float() / 255
 
-    _, facts = train_tokenizer(images, SMALL, epochs=60, seed=0)
-    _, untrained_facts = train_tokenizer(images, SMALL, epochs=0, seed=0)
+    _, facts = train_tokenizer(images, SMALL, 60, 0, CPU)
+    _, untrained_facts = train_tokenizer(images, SMALL, 0, 0, CPU)
 
     mean = psnr(shares.mean(0, keepdim=True).expand_as(shares), shares)
     assert untrained_facts["psnr"] < mean < facts["psnr"] - 5
@@ -58,7 +59,7 @@ def test_quality_is_that_of_all_images():
 
 
 def test_the_seed_decides_everything():
-    weights = [train_tokenizer(discs(40), SMALL, 1, seed)[0].state_dict() for seed in (3, 3, 4)]
+    weights = [train_tokenizer(discs(40), SMALL, 1, seed, CPU)[0].state_dict() for seed in (3, 3, 4)]
     name = "tokenizer.quantiser.codebook"
 
     assert all(torch.equal(weights[0][key], weights[1][key]) for key in weights[0])
@@ -74,4 +75,4 @@ def test_the_seed_decides_everything():
 )
 def test_images_that_cannot_be_learned_from_are_refused(images, message):
     with pytest.raises(DataError, match=message):
-        train_tokenizer(images, SMALL, 1, 0)
+        train_tokenizer(images, SMALL, 1, 0, CPU)

@@ -84,6 +84,12 @@ class VisionEncoder(nn.Module):
     """The part of a network that reads pixels. `train.backbone_learning_rate` applies to its weights."""
 
 
+def vision_weights(network: nn.Module) -> set[int]:
+    """Return the ids of the weights of all vision encoders in a network."""
+    encoders = [module for module in network.modules() if isinstance(module, VisionEncoder)]
+    return {id(weight) for encoder in encoders for weight in encoder.parameters()}
+
+
 def example(model: ModelConfig, data: DataConfig, count: int) -> tuple[Tensor, Tensor | None]:
     """Return example inputs of a network, with which FLOPs and memory are counted.
 

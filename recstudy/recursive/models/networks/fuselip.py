@@ -201,10 +201,10 @@ class AlignerNetwork(Network):
 
     def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]:
         (tokens,) = carry
-        left, right = self.sequences(images, tokens)
         if not self.training or on_paper(images):  # `meta` tensors have no random numbers for the masking
-            return Output(torch.cat([self.encoder(left), self.encoder(right)], dim=1)), carry
-        loss = fuselip_loss(self.encoder, *mask_pair(self.encoder.config, left, right))
+            return Output(torch.cat(self.features(images, tokens), dim=1)), carry
+        pair = mask_pair(self.encoder.config, *self.sequences(images, tokens))
+        loss = fuselip_loss(self.encoder, *pair)
         return Output(loss.expand(len(images), 1), loss=loss.expand(len(images))), carry
 
     def sequences(self, images: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:

@@ -142,16 +142,16 @@ def _differing_settings(path: Path, data: DataConfig, aligner: Aligner, prefix: 
         captions |= {"tokenizer": "clip"}
         ids |= {"bos": CLIP_BOS, "eos": CLIP_EOS}
     shapes = {"context": context, "codes": vq.codes, "codebook": vq.codebook}
-    needed: tuple[tuple[str, Config, Json], ...] = (
+    needed_settings: tuple[tuple[str, Config, Json], ...] = (
         ("data.", data, captions),
         (f"{prefix}encoder.", encoder, ids | shapes | {name: text.get(name) for name in sizes}),
         (f"{prefix}tokenizer.", tokenizer, dict(vq)),
     )
     changes = [
         f"{part}{name}={value}"
-        for part, own, values in needed
+        for part, own_config, values in needed_settings
         for name, value in values.items()
-        if getattr(own, name) != value
+        if getattr(own_config, name) != value
     ]
     fix = f" Set {' '.join(changes)}" if changes else ""
     if data.tokens + codes > context:

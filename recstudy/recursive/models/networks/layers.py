@@ -38,8 +38,7 @@ class Rotary(nn.Module):
 
     def __init__(self, positions: int, head_width: int) -> None:
         super().__init__()
-        rates_F = 10_000.0 ** (-torch.arange(0, head_width, 2, dtype=torch.float32) / head_width)
-        angles_SE = torch.outer(torch.arange(positions, dtype=torch.float32), rates_F).repeat(1, 2)
+        angles_SE = position_angles(positions, head_width).repeat(1, 2)
         self.register_buffer("cos", angles_SE.cos(), persistent=False)
         self.register_buffer("sin", angles_SE.sin(), persistent=False)
 
@@ -50,6 +49,12 @@ class Rotary(nn.Module):
         first, second = x_BHSE.chunk(2, dim=-1)
         rotated_BHSE = torch.cat([-second, first], dim=-1)
         return x_BHSE * cos_SE + rotated_BHSE * sin_SE
+
+
+def position_angles(positions: int, width: int) -> Tensor:
+    """Return the angles position x theta^(-2i/width), with theta = 10,000, for i < width/2."""
+    rates_F = 10_000.0 ** (-torch.arange(0, width, 2, dtype=torch.float32) / width)
+    return torch.outer(torch.arange(positions, dtype=torch.float32), rates_F)
 
 
 class Past:
@@ -231,15 +236,14 @@ class PuzzleTable(nn.Embedding):
 class PostNorm(nn.Module):
     """The layer of HRM and TRM: s <- RMS(s + mix(s)), s <- RMS(s + ffn(s)). The scale of RMS is optional."""
 
-    def __init__(self, mix: nn.Module, ffn: nn.Module, width: int, eps: float, scale: bool) -> None:
+    def __init__(self, mix: Attention, ffn: nn.Module, width: int, eps: float, scale: bool) -> None:
         super().__init__()
         self.mix, self.ffn = mix, ffn
         self.norm1, self.norm2 = (RMSNorm(width, eps=eps, elementwise_affine=scale) for _ in range(2))
 
     def forward(self, s_BSD: Tensor, past: Past | None = None) -> Tensor:
-        mixed_BSD = self.mix(s_BSD) if past is None else self.mix(s_BSD, past=past)
         # Autocast computes norms in float32. The residual stream keeps the precision of the states.
-        s_BSD = self.norm1(s_BSD + mixed_BSD).to(s_BSD.dtype)
+        s_BSD = self.norm1(s_BSD + self.mix(s_BSD, past=past)).to(s_BSD.dtype)
         return self.norm2(s_BSD + self.ffn(s_BSD)).to(s_BSD.dtype)
 
 

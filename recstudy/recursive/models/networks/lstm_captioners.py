@@ -70,10 +70,10 @@ class ImageLSTMNetwork(LSTMCaptioner):
     def begin(self, images: Tensor) -> Cache:
         """Return the image's term of every token, and the initial h and c, each (B, D)."""
         features = self.eyes(images)
-        if not self.merges:
-            h_BD, c_BD = features.chunk(2, dim=-1)
-            return features.new_zeros(h_BD.shape), h_BD, c_BD  # Eq. L2
-        return features, features.new_zeros(features.shape), features.new_zeros(features.shape)  # Eq. L1
+        if self.merges:
+            return features, torch.zeros_like(features), torch.zeros_like(features)  # Eq. L1
+        h_BD, c_BD = features.chunk(2, dim=-1)
+        return torch.zeros_like(h_BD), h_BD, c_BD  # Eq. L2
 
     def read(self, tokens: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
         """Return h of the tokens, Eq. L1 or L2, and the new cache."""
@@ -88,7 +88,7 @@ class ShowTellNetwork(LSTMCaptioner):
     def begin(self, images: Tensor) -> Cache:
         """Return h and c after the image, Eq. T1, each (B, D)."""
         e_BD = self.eyes(images)
-        zeros_BD = e_BD.new_zeros(e_BD.shape)
+        zeros_BD = torch.zeros_like(e_BD)
         return recur(self.lstm, e_BD[:, None], zeros_BD, zeros_BD)[1]
 
     def read(self, tokens: Tensor, cache: Cache) -> tuple[Tensor, Cache]:

@@ -70,7 +70,7 @@ from recstudy.recursive.models.networks.caption import (
     POOLING,
     BackboneNetwork,
     Cache,
-    Captioner,
+    PlainCaptioner,
     tuned_backbone,
 )
 from recstudy.recursive.models.networks.contract import Carry, Output, VisionEncoder
@@ -99,7 +99,7 @@ class MicarTrace(NamedTuple):
     dropped: Tensor  # (layers,) int64: number of choices without an expert's result
 
 
-class MicarNetwork(Captioner):
+class MicarNetwork(PlainCaptioner):
     """MicarVLMoE, Eqs. III-C to 7."""
 
     sinusoids: Tensor  # (LONGEST, D)
@@ -126,35 +126,29 @@ class MicarNetwork(Captioner):
 
     def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]:
         (tokens,) = carry
-        x_BTD, balance = self.decode(tokens, self.see(images))
+        x_BTD, balance = self.decode(tokens, self.see(images), Past())
         has_balance = self.config.balance and self.config.experts > 1
         extra = self.config.balance * balance if has_balance else None  # Eq. 7: alpha mean of L_b
         return Output(self.answer(x_BTD), extra=extra), carry
 
-    def next(
-        self, images: Tensor, tokens: Tensor, steps: int, cache: Cache | None = None
-    ) -> tuple[Tensor, Cache]:
-        if cache is None:
-            past, layer_images = Past(), self.see(images)
-        else:
-            # The cache: keys and values of self-attention, then each layer's part of the image.
-            first, size = 2 * len(self.decoder), len(SeenImage._fields)
-            past = Past(cache[:first])
-            layer_images = [
-                SeenImage(*cache[start : start + size]) for start in range(first, len(cache), size)
-            ]
-        x_BTD, _ = self.decode(tokens[:, past.length :], layer_images, past)
-        image_parts = (part for image in layer_images for part in image)
-        return self.answer(x_BTD[:, -1]), (*past.new_cache, *image_parts)
+    def begin(self, images: Tensor) -> Cache:
+        """Return the parts of the image that the decoder layers read."""
+        return tuple(part for image in self.see(images) for part in image)
+
+    def read(self, tokens: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
+        size = len(SeenImage._fields)
+        end = size * len(self.decoder)  # of the image; then come keys and values of self-attention
+        layer_images = [SeenImage(*cache[start : start + size]) for start in range(0, end, size)]
+        past = Past(cache[end:])
+        x_BTD, _ = self.decode(tokens, layer_images, past)
+        return x_BTD, (*cache[:end], *past.new_cache)
 
     def see(self, images: Tensor) -> list[SeenImage]:
         """Return each decoder layer's part of the encoded images, Eqs. III-C and 1."""
         i_BPD = self.encoder(self.project(self.eyes(images)))
         return [layer.fusion.see(i_BPD) for layer in self._layers()]
 
-    def decode(
-        self, tokens: Tensor, layer_images: list[SeenImage], past: Past | None = None
-    ) -> tuple[Tensor, Tensor]:
+    def decode(self, tokens: Tensor, layer_images: list[SeenImage], past: Past) -> tuple[Tensor, Tensor]:
         """Return the decoder's states, Eqs. III-E to 7 without W_o, and the balance loss.
 
         Args:
@@ -165,9 +159,9 @@ class MicarNetwork(Captioner):
         Returns:
             States (B, T, D), and the mean of L_b over the layers, a scalar.
         """
-        start, losses = 0 if past is None else past.length, []
+        losses = []
         # A single new token attends to all earlier ones and needs no mask.
-        x_BTD, mask_BTT = self.inputs(tokens, start), None if start else causal_mask(tokens)
+        x_BTD, mask_BTT = self.inputs(tokens, past.length), None if past.length else causal_mask(tokens)
         for layer, image in zip(self._layers(), layer_images, strict=True):
             x_BTD, loss = layer(x_BTD, image, mask_BTT, past)  # Eqs. 4a to 4c
             losses.append(loss)
@@ -190,7 +184,7 @@ class MicarNetwork(Captioner):
         x_BTD, mask_BTT, traces = self.inputs(tokens), causal_mask(tokens), []
         for layer, image in zip(self._layers(), self.see(images), strict=True):
             traces.append(layer.trace(x_BTD, image, mask_BTT, tokens != PAD))
-            x_BTD, _ = layer(x_BTD, image, mask_BTT)
+            x_BTD, _ = layer(x_BTD, image, mask_BTT, Past())
         return MicarTrace(*(torch.stack(parts) for parts in zip(*traces, strict=True)))
 
     def _layers(self) -> list[ExpertDecoderLayer]:
@@ -224,28 +218,25 @@ class ExpertDecoderLayer(nn.Module):
         )
 
     def forward(
-        self, x_BTD: Tensor, image: SeenImage, mask_BTT: Tensor | None, past: Past | None = None
+        self, x_BTD: Tensor, image: SeenImage, mask_BTT: Tensor | None, past: Past
     ) -> tuple[Tensor, Tensor]:
-        start = 0 if past is None else past.length
         # Eq. 4a: causal self-attention.
         x_BTD = x_BTD + self.attend(x_BTD, mask_BTT, past)
         # Eq. 4b: the fusion of text and image.
-        x_BTD = x_BTD + self.fusion(x_BTD, image, start)
+        x_BTD = x_BTD + self.fusion(x_BTD, image, past.length)
         y_BTD, loss = self.moe(self.norm2(x_BTD))
         # Eq. 4c: the mixture of experts replaces the feed-forward network.
         return x_BTD + y_BTD, loss
 
-    def attend(self, x_BTD: Tensor, mask_BTT: Tensor | None, past: Past | None = None) -> Tensor:
-        q, k, v = self.attention.project(self.norm1(x_BTD), 0 if past is None else past.length)
-        if past is not None:
-            k, v = past.extend(k, v)
-        return self.attention(q, k, v, mask_BTT)
+    def attend(self, x_BTD: Tensor, mask_BTT: Tensor | None, past: Past) -> Tensor:
+        q, k, v = self.attention.project(self.norm1(x_BTD), past.length)
+        return self.attention(q, *past.extend(k, v), mask_BTT)
 
     def trace(self, x_BTD: Tensor, image: SeenImage, mask_BTT: Tensor, valid_BT: Tensor) -> MicarTrace:
         """Return the trace of this layer, without the dimension of the layers."""
         q, k, _ = self.attention.project(self.norm1(x_BTD))
         self_attention = self.attention.maps(q, k, mask_BTT)
-        x_BTD = x_BTD + self.attend(x_BTD, mask_BTT)
+        x_BTD = x_BTD + self.attend(x_BTD, mask_BTT, Past())
         cross_attention = self.fusion.maps(x_BTD, image)
         x_BTD = x_BTD + self.fusion(x_BTD, image)
         routing = self.moe.route(self.norm2(x_BTD).flatten(0, 1))

@@ -47,8 +47,15 @@ from torch.nn import functional as F
 from recstudy.recursive.config.parts import Shape
 from recstudy.recursive.models.caption import LONGEST
 from recstudy.recursive.models.networks.caption import Cache, PlainCaptioner, VisionProjection
-from recstudy.recursive.models.networks.contract import VisionEncoder
-from recstudy.recursive.models.networks.layers import Attention, Past, TransformerLayer, attend, by_head
+from recstudy.recursive.models.networks.contract import vision_weights
+from recstudy.recursive.models.networks.layers import (
+    Attention,
+    Past,
+    TransformerLayer,
+    attend,
+    by_head,
+    position_angles,
+)
 from recstudy.recursive.models.transformer_captioners import CaptionTransformer, EncoderDecoderModel, R2Gen
 
 FUSED = {"qkv": 3, "kv": 2}  # name of a linear layer -> number of matrices that it concatenates
@@ -111,16 +118,14 @@ def encoder_layer(config: EncoderDecoderModel, norm: Literal["pre", "post"]) -> 
 
 def sinusoids(places: int, width: int) -> Tensor:
     """Return the sinusoidal position embeddings, Eq. 2, (places, D)."""
-    rates = 10_000.0 ** (-torch.arange(0, width, 2, dtype=torch.float32) / width)
-    angles = torch.outer(torch.arange(places, dtype=torch.float32), rates)
+    angles = position_angles(places, width)
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :width]
 
 
 @torch.no_grad()
 def xavier(network: nn.Module) -> None:
     """Initialise every matrix of a network with Xavier-uniform numbers, except in its vision encoder."""
-    encoders = [module for module in network.modules() if isinstance(module, VisionEncoder)]
-    encoder_ids = {id(weight) for encoder in encoders for weight in encoder.parameters()}
+    encoder_ids = vision_weights(network)
     for name, weight in network.named_parameters():
         if weight.dim() == 2 and id(weight) not in encoder_ids:
             # Each of several matrices in one weight has its own bounds.

@@ -50,9 +50,8 @@ class TRMCore(SequenceCore):
     def forward(self, x_BSD: Tensor, y_BSD: Tensor, z_BSD: Tensor) -> tuple[Tensor, Tensor]:
         cycles, _ = self.depth
         zs = list(z_BSD.chunk(self.latents, dim=-1)) if self.latents > 1 else [z_BSD]
-        cycle = self.cycle if self.latents else self.single_cycle
         for turn in range(cycles):
-            y_BSD = cycle(x_BSD, y_BSD, zs, last=turn == cycles - 1)
+            y_BSD = self.cycle(x_BSD, y_BSD, zs, last=turn == cycles - 1)
         return y_BSD, torch.cat(zs, dim=-1) if self.latents > 1 else zs[0]
 
     @property
@@ -70,24 +69,18 @@ class TRMCore(SequenceCore):
                 return
 
     def cycle(self, x_BSD: Tensor, y_BSD: Tensor, zs: list[Tensor], last: bool) -> Tensor:
-        """Return y after one cycle, Eqs. 1 (or 5) and 2; `zs` is updated in place."""
+        """Return y after one cycle: Eqs. 1 (or 5) and 2, or Eq. 4. `zs` is updated in place."""
         (_, steps), mode = self.depth, self.config.gradient
         for step in range(steps):
             with updating(mode, last_cycle=last, last_step=step == steps - 1):
-                # Eq. 1, or Eq. 5 with several latents.
-                zs[step % self.latents] = self.f(total(zs) + y_BSD + x_BSD)
+                if self.latents:
+                    # Eq. 1, or Eq. 5 with several latents.
+                    zs[step % self.latents] = self.f(total(zs) + y_BSD + x_BSD)
+                else:
+                    y_BSD = self.f(y_BSD + x_BSD)  # Eq. 4, n times
         with updating(mode, last_cycle=last, last_step=True):
-            # Eq. 2: y reads the latents, and no image.
-            return (self.f_answer or self.f)(y_BSD + total(zs))
-
-    def single_cycle(self, x_BSD: Tensor, y_BSD: Tensor, zs: list[Tensor], last: bool) -> Tensor:
-        """Return y after one cycle with a single state, Eq. 4."""
-        (_, steps), mode = self.depth, self.config.gradient
-        for step in range(steps):
-            with updating(mode, last_cycle=last, last_step=step == steps - 1):
-                y_BSD = self.f(y_BSD + x_BSD)  # Eq. 4, n times
-        with updating(mode, last_cycle=last, last_step=True):
-            return (self.f_answer or self.f)(y_BSD)  # Eq. 4, without the image
+            # Eq. 2: y reads the latents, and no image. Eq. 4: y reads itself only.
+            return (self.f_answer or self.f)(y_BSD + total(zs) if self.latents else y_BSD)
 
 
 def total(zs: list[Tensor]) -> Tensor:

@@ -25,7 +25,6 @@ from typing import NamedTuple
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -35,6 +34,7 @@ from recstudy.programs.settings import configure
 from recstudy.records.files import Json, write_whole
 from recstudy.recursive.models.fuselip import VQ
 from recstudy.recursive.models.networks.layers import ClipLayer, PatchEmbedding, init_as_clip
+from recstudy.recursive.models.networks.weight_files import weight_bytes
 
 DEAD = 0.1  # a code is dead if it is used less than this fraction of the even share 1/V
 # The usage of a code after a reset: unused, it is dead again 69 batches later with a decay of 0.99.
@@ -222,7 +222,7 @@ def save_tokenizer(network: VQNetwork, facts: Json, trained_on: str, path: Path)
     Raises:
         StorageError: The file cannot be written.
     """
-    weights = {name: value.detach().cpu().contiguous() for name, value in network.state_dict().items()}
+    weights = network.state_dict()
     header: Json = {
         "format": FORMAT,
         "title": f"{network.config.name} (trained by recstudy on {trained_on}; not TiTok; not ImageNet)",
@@ -231,7 +231,7 @@ def save_tokenizer(network: VQNetwork, facts: Json, trained_on: str, path: Path)
         "facts": facts,
         "hash": tokenizer_hash(network.config, weights),
     }
-    write_whole(path, save(weights, metadata={KEY: json.dumps(header)}))
+    write_whole(path, weight_bytes(weights, {KEY: json.dumps(header)}))
     return header
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from recstudy.base.errors import DataError, choices
@@ -62,6 +62,12 @@ def read_weights(path: Path) -> dict[str, Tensor]:
             "Those under model are read. To read others, save them to a separate file."
         )
     return weights
+
+
+def weight_bytes(state: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> bytes:
+    """Return the content of a safetensors file with these weights."""
+    weights = {name: value.detach().cpu().contiguous() for name, value in state.items()}
+    return save(weights, metadata)
 
 
 def _has_copy(value: object, weights: Mapping[str, Tensor]) -> bool:

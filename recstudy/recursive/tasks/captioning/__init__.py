@@ -23,6 +23,7 @@ from recstudy.recursive.config.parts import PAD
 from recstudy.recursive.config.run import RunConfig
 from recstudy.recursive.config.tasks import TASKS, Labels
 from recstudy.recursive.tasks.captioning import scores
+from recstudy.recursive.tasks.tokens import TokenTask
 from recstudy.recursive.train.task import Task
 
 if TYPE_CHECKING:
@@ -69,13 +70,12 @@ class CaptionedImages(Task):
 
 
 @TASKS.add("caption")
-class Captioning(CaptionedImages):
+class Captioning(CaptionedImages, TokenTask):
     """Predict each token of a caption from the image and the tokens before it."""
 
     name = "caption"
     output = "caption"
     score = "token_accuracy"
-    registered_loss = True
     evaluation = "recstudy.recursive.tasks.captioning.writing"
 
     @staticmethod
@@ -84,20 +84,14 @@ class Captioning(CaptionedImages):
 
     def loss(self, output: "Output", batch: "Batch") -> "Tensor":
         """Return the loss (1) or (2) in nats, (B,)."""
-        from recstudy.recursive.train.losses import loss_of, token_loss
         from recstudy.recursive.train.parallel import total
 
-        loss = token_loss(output.logits.float(), batch.labels, loss_of(self.config.train), batch.smoothing)
+        loss = super().loss(output, batch)
         if self.config.train.caption_mean == "caption":
             return loss
         # The first token is BOS, which is not predicted.
         counts = (batch.labels[:, 1:] != PAD).sum(-1).float()
         return loss * counts * batch.total / total(counts.sum())
-
-    def right(self, output: "Output", batch: "Batch") -> "Tensor":
-        from recstudy.recursive.train.losses import token_share
-
-        return token_share(output.logits, batch.labels, exact=self.config.model.exact_halt)
 
     @property
     def shares_selection(self) -> bool:

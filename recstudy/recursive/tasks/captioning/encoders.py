@@ -14,7 +14,6 @@ Shapes: N images of an official split, B images of a batch, P places of a grid, 
 import hashlib
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,11 +23,11 @@ from torch import Tensor, nn
 
 from recstudy.base.files import cache_folder, sha256_of
 from recstudy.base.values import digest
-from recstudy.programs.watchdog import heartbeat
 from recstudy.records.files import Json
+from recstudy.recursive.config.reader import Pixels
 from recstudy.recursive.config.run import RunConfig
 from recstudy.recursive.config.train import TrainConfig
-from recstudy.recursive.data.cache import DataSet, Split, ensure_cached, write_entry
+from recstudy.recursive.data.cache import DataSet, Split, cached_results
 from recstudy.recursive.models.caption import CaptionModel, aligner_of
 from recstudy.recursive.models.fuselip import Aligner
 from recstudy.recursive.models.networks.caption import frozen
@@ -37,7 +36,6 @@ from recstudy.recursive.models.networks.fuselip_weights import load_public, weig
 from recstudy.recursive.tasks.captioning.tokenizer import encoder_weights, image_codes, image_tokenizer
 
 FORMAT = 1  # of a file of features; increase it if the same backbone computes other numbers
-BATCH = 64  # images; 224x224 pixels in float32 are 37 MiB
 
 Features = npt.NDArray[np.float32]
 Read = Callable[[Split], Split]
@@ -123,22 +121,12 @@ def features(split: Split, backbone: nn.Module, name: str, device: torch.device)
         DataError: the cache folder cannot be written.
     """
 
-    def save(path: Path) -> None:
-        # Batch by batch, because the features of a grid in all images may be larger than memory.
-        with write_entry(path) as temporary:
-            for start in range(0, len(split.images), BATCH):
-                heartbeat()
-                images = torch.from_numpy(split.images[start : start + BATCH]).to(device).float()
-                with torch.inference_mode():
-                    part = backbone(images).float().cpu()
-                if start == 0:
-                    shape = (len(split.images), *part.shape[1:])
-                    file = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.float32, shape=shape)
-                file[start : start + BATCH] = part.numpy()
-            file.flush()
+    def compute(images: Pixels) -> Features:
+        with torch.inference_mode():
+            return backbone(torch.from_numpy(images).to(device).float()).float().cpu().numpy()
 
     file = cache_folder() / f"features-{name}-{digest([FORMAT, split.source, checksum(backbone)], 16)}.npy"
-    return np.asarray(np.load(ensure_cached(file, save), mmap_mode="c"))
+    return cached_results(file, split, compute)
 
 
 def checksum(network: nn.Module) -> str:

@@ -24,7 +24,7 @@ from recstudy.recursive.models.networks.contract import Network, build
 from recstudy.recursive.models.networks.fuselip import AlignerNetwork, siglip_loss
 from recstudy.recursive.models.networks.layers import in_float64
 from recstudy.recursive.tasks.captioning.encoders import load_initial_weights
-from recstudy.recursive.tasks.captioning.writing import EXAMPLES
+from recstudy.recursive.tasks.captioning.writing import example_images
 from recstudy.recursive.train.evaluate import DivergenceError, autocast, padded_batches
 from recstudy.recursive.train.parallel import concatenated
 from recstudy.recursive.train.process import draw
@@ -141,9 +141,5 @@ def findings(task: Task, network: Network, test: Batches, train: Batches, data: 
         }
         for row, first, last in zip(rows, cosines["before"], cosines["after"], strict=False)
     ]
-    example_rows = rows[:EXAMPLES]
-    files = {
-        "alignment.json": {"format": 1, "pairs": pairs},
-        "captions.npz": {"rows": example_rows, "images": np.asarray(data.test.images[example_rows])},
-    }
+    files = {"alignment.json": {"format": 1, "pairs": pairs}, **example_images(data)}
     return {"metrics": metrics, "depths": {}}, files

@@ -16,7 +16,6 @@ tenth of the images.
 """
 
 import hashlib
-import io
 import math
 from collections.abc import Callable
 from contextlib import suppress
@@ -26,7 +25,7 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save
+from safetensors.torch import load_file
 from torch import Tensor
 
 from recstudy.base.errors import DataError
@@ -36,9 +35,9 @@ from recstudy.programs.watchdog import heartbeat
 from recstudy.records import Json
 from recstudy.records.files import write_whole
 from recstudy.recursive.config.answers import Scores
-from recstudy.recursive.config.reader import Tokens
+from recstudy.recursive.config.reader import Pixels, Tokens
 from recstudy.recursive.config.run import RunConfig
-from recstudy.recursive.data.cache import DataSet, Split, build_lock, ensure_cached
+from recstudy.recursive.data.cache import DataSet, Split, build_lock, cached_results, ensure_cached
 from recstudy.recursive.models.fuselip import VQ
 from recstudy.recursive.models.networks.layers import in_float64
 from recstudy.recursive.models.networks.vq import (
@@ -49,12 +48,12 @@ from recstudy.recursive.models.networks.vq import (
     unit,
     vq_loss,
 )
+from recstudy.recursive.models.networks.weight_files import weight_bytes
 
 BATCH = 32
 LEARNING_RATE = 0.2  # over the width: 1e-3 at 192
 WARMUP = 0.05  # of the steps
 HELD_OUT_SHARE = 0.1  # of the images
-CODES_BATCH = 64  # images at once
 # The exceptions of a missing or incomplete tokenizer file.
 DAMAGED = (OSError, ValueError, SafetensorError, DataError)
 
@@ -64,7 +63,7 @@ def train_tokenizer(
     config: VQ,
     epochs: int,
     seed: int,
-    device: torch.device | None = None,
+    device: torch.device,
 ) -> tuple[VQNetwork, Json]:
     """Train a tokenizer on `images`, (N, 3, size, size) uint8.
 
@@ -80,7 +79,7 @@ def train_tokenizer(
     generator = torch.Generator().manual_seed(seed)
     order = torch.randperm(len(images), generator=generator)
     held_out_count = max(1, round(HELD_OUT_SHARE * len(images)))
-    network = VQNetwork(config).to(device or torch.device("cpu"))
+    network = VQNetwork(config).to(device)
     _fit(network, images[order[held_out_count:]], epochs, generator)
     return network, {
         "images": len(images) - held_out_count,
@@ -207,20 +206,12 @@ def _tokenizer(file: Path, train: Callable[[Path], None]) -> tuple[VQNetwork, Js
 def image_codes(split: Split, tokenizer: ImageTokenizer, tokenizer_hash: str, device: torch.device) -> Tokens:
     """Return the codes (N, K) of all images of the official split that `split` is a part of."""
 
-    def compute(file: Path) -> None:
-        parts = []
-        for start in range(0, len(split.images), CODES_BATCH):
-            heartbeat()
-            images = torch.from_numpy(np.asarray(split.images[start : start + CODES_BATCH])).to(device)
-            with torch.no_grad():
-                parts.append(tokenizer(unit(images)).ids.cpu())
-        buffer = io.BytesIO()
-        np.save(buffer, torch.cat(parts).to(torch.int32).numpy())
-        with caching("the images' codes", file.parent):
-            write_whole(file, buffer.getvalue())
+    def compute(images: Pixels) -> Tokens:
+        with torch.no_grad():
+            ids = tokenizer(unit(torch.from_numpy(images).to(device))).ids
+        return ids.to("cpu", torch.int32).numpy()
 
-    file = ensure_cached(_file("codes", "npy", [split.source, tokenizer_hash]), compute)
-    return np.asarray(np.load(file, mmap_mode="c"))
+    return cached_results(_file("codes", "npy", [split.source, tokenizer_hash]), split, compute)
 
 
 def encoder_weights(
@@ -238,7 +229,7 @@ def encoder_weights(
     """
 
     def keep(file: Path) -> None:
-        content = save({name: value.detach().cpu().contiguous() for name, value in train().items()})
+        content = weight_bytes(train())
         with caching("the encoder", file.parent):
             write_whole(file, content)
 

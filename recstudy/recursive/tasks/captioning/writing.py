@@ -122,7 +122,7 @@ def findings(task: Task, network: Network, test: Batches, train: Batches, data: 
         "depths": {"token_accuracy": by_depth(network, test, config)},
         "notes": list(words(answers).notes),
         "tokenizer": {
-            "text": f"{data.tokenizer.name} ({data.classes:,})",
+            "text": f"{data.tokenizer.name} ({config.data.classes:,})",
             "checksum": data.tokenizer.checksum,
             "metrics": words(answers).tokenizer,
             "rate": describe_models() if "rate_score" in judged["metrics"] else "",
@@ -208,16 +208,14 @@ def caption_batch_size(config: RunConfig) -> int:
     assert isinstance(model, CaptionModel)
     # Keys and values are kept for every beam and supervision step: with 3 beams and 16 steps, 48 times those
     # of one pass over the caption.
-    beams = 1 if model.decode == "greedy" else model.beam
     # 003's search depends on which images share a batch, so its batches must not depend on the number of
     # workers.
     images = 2 * config.train.batch_size if model.decode == "official_quirk" else worker_batch_size(config)
-    return max(1, images // (beams * config.train.evaluation_steps))
+    return max(1, images // (model.beams * config.train.evaluation_steps))
 
 
 def describe_decoding(model: Any) -> str:
     """Return a description of the search for a caption, for tables."""
-    assert isinstance(model, CaptionModel)
     power = f", length normalisation {model.length_normalisation:g}" if model.length_normalisation else ""
     return f"beam {model.beam}{power}" if model.decode == "beam" else model.decode.replace("_", " ")
 
@@ -230,8 +228,10 @@ def collect_examples(answers: Answers, data: DataSet) -> dict[str, Any]:
             answers.rows[:EXAMPLES], answers.references, answers.written, strict=False
         )
     ]
+    return {"captions.json": {"format": 1, "examples": examples}, **example_images(data)}
+
+
+def example_images(data: DataSet) -> dict[str, Any]:
+    """Return the file with the first test images."""
     rows = data.test.rows[:EXAMPLES]
-    return {
-        "captions.json": {"format": 1, "examples": examples},
-        "captions.npz": {"rows": rows, "images": np.asarray(data.test.images[rows])},
-    }
+    return {"captions.npz": {"rows": rows, "images": np.asarray(data.test.images[rows])}}
