@@ -37,7 +37,7 @@ class Played(Runner):
     def __init__(self, results: Results) -> None:
         self.output = io.StringIO()
         view = View(Console(file=self.output, width=200))
-        super().__init__("tiny", results, RunOptions(), view, lambda *_: {}, draining=Requests())
+        super().__init__("tiny", results, RunOptions(), view, draining=Requests())
         self.begin(Resources(), Source(deque([FIRST, SECOND])))
         self.callback = TuneCallback(self)
         self.rooms = 2
