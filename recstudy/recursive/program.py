@@ -122,7 +122,7 @@ class RecursiveModels(Program):
             else:
                 _check_loaded(same_data, load(data, folder))
         if missing := requirements.list_missing(configs, folder):
-            lines.append(f"Missing: {', '.join(missing)}. --check-setup says where to get it.")
+            lines.append(f"Missing: {', '.join(missing)}. --check-setup lists sources.")
         return lines
 
     def check_device(self, device: str) -> None:

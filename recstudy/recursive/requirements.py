@@ -84,17 +84,17 @@ def pretrained_backbones(configs: Iterable[RunConfig]) -> list[Backbone]:
 
 def list_missing(configs: Sequence[RunConfig], folder: Path) -> list[str]:
     """Return the data sets and weights without which no run could start, by the names of files only."""
-    missing = []
+    missing = set()
     for data in {config.data for config in configs}:
         reader: Any = data.reader()
         is_table = isinstance(reader, TableReader)  # which would read all of its table
         if not (folder / reader.config.path).exists() if is_table else reader.find_missing(folder):
-            missing.append(data.title)
+            missing.add(data.title)
     for backbone in pretrained_backbones(configs):
         try:
             find_timm_weights(backbone.timm)
         except DataError:
-            missing.append(f"weights of {backbone.title}")
+            missing.add(f"weights of {backbone.title}")
     return sorted(missing)
 
 

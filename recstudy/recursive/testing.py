@@ -3,6 +3,7 @@
 recstudy's own tests use them, and yours can, too:
 
     from recstudy.recursive.testing import tiny_run, trained
+    from recstudy.study.testing import tiny_study, write_study
 
     def test_my_table_has_a_row_per_variant(tmp_path):
         study = tiny_study(report=[MyTable("mine")])

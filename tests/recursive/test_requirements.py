@@ -141,7 +141,7 @@ def test_a_start_without_weights_is_refused_in_one_line_and_a_dry_run_names_them
         return done.returncode, done.stdout.splitlines(), done.stderr.splitlines()
 
     code, lines, _ = command("--dry-run")
-    assert (code, lines[-1]) == (0, "Missing: weights of ResNet-18. --check-setup says where to get it.")
+    assert (code, lines[-1]) == (0, "Missing: weights of ResNet-18. --check-setup lists sources.")
     code, _, (line,) = command("--no-ray")
     assert code == 2
     assert line.startswith(
@@ -150,13 +150,12 @@ def test_a_start_without_weights_is_refused_in_one_line_and_a_dry_run_names_them
     assert not [*tmp_path.glob("results/runs/*")]
 
 
-def test_a_dry_run_names_missing_data(tmp_path):
-    runs = [NO_FILES, NO_FILES.model_copy(update={"data": Cifar10()})]
+def test_a_dry_run_names_missing_data_once(tmp_path):
+    data = [Cifar10(), Cifar10(limit=100)]
+    runs = [NO_FILES, *(NO_FILES.model_copy(update={"data": cifar10}) for cifar10 in data)]
 
     assert RECURSIVE_MODELS.check_data(runs[:1], tmp_path) == []
-    assert RECURSIVE_MODELS.check_data(runs, tmp_path) == [
-        "Missing: CIFAR-10. --check-setup says where to get it."
-    ]
+    assert RECURSIVE_MODELS.check_data(runs, tmp_path) == ["Missing: CIFAR-10. --check-setup lists sources."]
 
 
 @pytest.mark.parametrize(
