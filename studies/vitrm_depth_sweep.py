@@ -192,13 +192,15 @@ REPORT = [
     test_cycles("supervision_steps", latent_steps=3),
     LearningCurves(metrics=("train_loss", "selection_top1_accuracy", "supervision_steps_used"), window=5),
 ]
-# A heat map needs several numbers of supervision steps.
-CURVES = [
-    part for part in REPORT if not (isinstance(part, HeatMap) or part.name == "test_cycles_supervision_steps")
+# The parts for a single number of supervision steps.
+ONE_STEP = [
+    REPORT[0],
+    Curve("figure3", x="model.latent_steps", y="top1_accuracy", targets=FIGURES),
+    test_cycles("latent_steps"),
+    LearningCurves(),
 ]
 LEVELS = [
-    Table("depths", metrics=("top1_accuracy", "params", "gflops"), targets=FIGURES),
-    Curve("figure3", x="model.latent_steps", y="top1_accuracy", targets=FIGURES),
+    *ONE_STEP[:2],
     Table("by_level", metrics=("level_accuracy.*",), title="Accuracy (%) by difficulty level"),
     Curve(
         "levels",
@@ -207,8 +209,7 @@ LEVELS = [
         by="latent_steps",
         title="Accuracy by difficulty level",
     ),
-    test_cycles("latent_steps"),
-    LearningCurves(),
+    *ONE_STEP[2:],
 ]
 
 study = Study(
@@ -268,7 +269,7 @@ study = Study(
     max_seeds={"quick": 10, "cpu": 5},
     report={
         "quick": LEVELS,
-        "cpu": CURVES,
+        "cpu": ONE_STEP,
         "standard": REPORT,
         "paper": REPORT,
     },
