@@ -96,7 +96,7 @@ class Export:
 
 @dataclass(frozen=True)
 class WeightsCommand:
-    """Import weights that were trained elsewhere, as those of HRM's and TRM's authors, or export a run's."""
+    """Import weights that were trained elsewhere, such as by HRM's authors, or export those of a run."""
 
     command: OmitSubcommandPrefixes[
         OmitArgPrefixes[Annotated[Import, subcommand("import")] | Annotated[Export, subcommand("export")]]

@@ -128,7 +128,7 @@ class Question:
 
     @property
     def is_two_sided(self) -> bool:
-        """Whether the contrast may be above or below 0, as a difference and an effect."""
+        """Whether both signs answer the question, as for a difference or an effect."""
         return self.kind in (Kind.DIFFERENCE, Kind.EFFECT)
 
     @property
