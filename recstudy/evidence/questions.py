@@ -91,6 +91,7 @@ class Reason(StrEnum):
     NO_SPREAD = "no spread over seeds is known"
     TOO_LARGE = "the values are too large for a variance"
     TOO_FEW_SEEDS = "too few seeds"
+    ONE_SEED = "one side has a single run"
     SPLIT = "some seeds learned and others did not"
     MAY_SPLIT = "seeds of this study split, and fewer than five may all be of one kind"
     CEILING = "ceiling"
@@ -341,6 +342,7 @@ def answer(
     both_at_bound = estimate.why in (Why.CEILING, Why.FLOOR) and question.half_width is not None
     is_at_bound = estimate.why in AT_BOUND and not both_at_bound and estimate.error is not None
     is_large = abs(estimate.value or 0.0) >= LARGE
+    is_one_seed = estimate.n == 1 and estimate.error is not None and not estimate.is_over_items
     is_one_run_published = estimate.is_over_items and question.kind is Kind.PUBLISHED
     conditions = {
         Reason.RUNS_LEFT: runs_left,
@@ -352,6 +354,7 @@ def answer(
         Reason.EQUAL_SEEDS: estimate.why is Why.EQUAL and estimate.error is None,
         Reason.CEILING: both_at_bound,
         Reason.ONE_AT_BOUND: is_at_bound and has_few_seeds,
+        Reason.ONE_SEED: is_one_seed and not (runs_left or lost_runs),
     }
     reasons = tuple(reason for reason, is_true in conditions.items() if is_true)
     untested = Answer(question, estimate, prediction=prediction, reasons=reasons, runs=tuple(runs))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta, timezone
 from functools import cache
 from math import isfinite, isnan
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 from recstudy.base.errors import ALIASES
 from recstudy.programs.numbers import plain_number, read_numbers
@@ -58,28 +58,37 @@ STATES = {  # words of W&B, MLflow, Optuna, Ray, Ax, ClearML, Slurm and agents
 }
 STATUS = {state: status for status, states in STATES.items() for state in states.split()}
 SEEDS = re.compile("(random_|rng_)?seed|random_state|rep(eat|etition|licate)?")
+OTHER_SEEDS = re.compile(".*_seed|seed_.*")  # a column such as `data_seed`
+MEASURES = re.compile("(metric|measure(ment)?|criterion|variable|score|statistic)(_?(name|type|key|id))?")
+VALUES = re.compile("(metric_|measured_|mean_)?(value|score|result|measurement|mean)")
 ERROR = (
-    "loss|error|err|perplexity|ppl|mae|mse|rmse|mape|fid|lpips|wer|cer|nll|bpc|bpb|ece|brier|regret|latency"
+    "[a-z]*loss|error|err|perplexity|ppl|mae|mse|rmse|rmsle|mape|smape|fid|lpips|wer|cer|eer|nll|bpc|bpb|ece|brier|regret"
+    "|latency|cross_?entropy|xent|hd95|crps|deviance"
 )
 COST = "time|seconds|memory|mem|ram|vram|energy"  # a metric by its name, of which less is better
 SIZE = (
     "params|parameters|flops|gflops|tflops|macs"  # a setting by its name, of which less is better as a metric
 )
 UNITS = "ms|us|s|sec|seconds|min|minutes|h|hours|kb|mb|gb|mib|gib|m|b|j|kwh|total"
-SCORE = (
+UNSURE = "objective|value|score|hits?"  # scores by their names, of which a smaller value may be better
+SURE = (
     "accuracy|acc|precision|recall|sensitivity|specificity|f1|f_1|auc|auroc|auprc|ap|map|kappa|qwk|mcc|em|exact_match"
-    "|jaccard|iou|miou|dice|bleu|rouge_?l?|meteor|cider|spice|chrf|bertscore|ndcg|mrr|hits?|spearmanr?|pearsonr?"
-    "|kendall|corr|correlation|psnr|ssim|score|reward|return|success_rate|win_rate|pass|top_?[15]|r2|throughput|fps"
-    "|objective|value|correct|is_correct|passed|solved"
+    "|jaccard|iou|miou|dice|bleu|rouge_?l?|meteor|cider|spice|chrf|bertscore|ndcg|mrr|spearmanr?|pearsonr?"
+    "|kendall|corr|correlation|psnr|ssim|reward|return|success_rate|win_rate|pass|top_?[15]|r2|throughput|fps"
+    "|correct|is_correct|passed|solved"
 )
+SCORE = f"{SURE}|{UNSURE}"
+SHARES = re.compile(
+    "(.*_)?(accuracy|acc|precision|recall|sensitivity|specificity|f1|auc|auroc|auprc|dice|iou|miou|em|exact_match|top_?[15])(_.*)?"
+)  # scores between 0 and 1
 AROUND = (
     "val|valid|validation|test|eval|evaluation|train|training|dev|mean|avg|average|median|best|final|last|overall|max|min"
     "|none|strict_match|flexible_extract"  # filters of lm-evaluation-harness
     "|macro|micro|weighted|balanced|cohen|total|episode|episodic|norm|normalized|rate|at|k|[0-9]+"
 )
-# names of metrics for which lower is better
-LOWER = re.compile(rf"(.*_)?(({ERROR})(_.*)?|({COST}|{SIZE})(_({UNITS}|{AROUND}))*)")
-TRAINING = re.compile("(.*_)?train(ing)?_")  # metrics that are no score
+LOWER = re.compile(rf"(.*_)?(({ERROR})(_.*)?|({COST}|{SIZE})(_({UNITS}|{AROUND}))*)")  # is better
+HIGHER = re.compile(rf"(.*_)?({SURE})s?[0-9]*(_.*)?")  # is better
+TRAINING = re.compile("(.*_)?train(ing)?_.*")  # metrics that are no score
 USUAL_COST = re.compile(rf"(.*_)?({COST}|latency)(_({UNITS}|{AROUND}))*")
 USUAL_METRIC = re.compile(rf"(({AROUND})_)*(({ERROR})|({SCORE})s?[0-9]*)(_({AROUND}|{ERROR}|{SCORE}))*")
 BLOCKS = re.compile(
@@ -209,6 +218,20 @@ def name_of(head: str) -> str:
     'val_acc_1'
     """
     return re.sub(r"\W+", "_", PREFIX.sub("", head, count=1)).rstrip("_")
+
+
+def direction_of(head: str) -> Literal["higher", "lower"] | None:
+    """Return which values of a metric are better by its name or its arrow; None if the name does not say.
+
+    >>> direction_of("valLoss"), direction_of("HD95 \N{DOWNWARDS ARROW}"), direction_of("mae_top1_acc")
+    ('lower', 'lower', None)
+    """
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name_of(head)).lower()
+    is_lower = "\N{DOWNWARDS ARROW}" in head or bool(LOWER.fullmatch(words))
+    is_higher = "\N{UPWARDS ARROW}" in head or bool(HIGHER.fullmatch(words))
+    if is_lower == is_higher:
+        return "higher" if not is_lower and re.fullmatch("(.*_)?scores?", words) else None
+    return "lower" if is_lower else "higher"
 
 
 def settle(columns: Iterable[Column]) -> None:

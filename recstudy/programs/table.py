@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from math import inf, isfinite, isnan
 from operator import itemgetter
 from statistics import fmean
@@ -24,8 +25,10 @@ from recstudy.programs.columns import (
     ERROR_OF,
     FILES,
     ITEM,
+    MEASURES,
     METRIC,
     NEITHER,
+    OTHER_SEEDS,
     RUN_IDS,
     RUN_NAMES,
     SEED,
@@ -36,13 +39,14 @@ from recstudy.programs.columns import (
     STATUS,
     STEPS,
     UNCLEAR,
+    VALUES,
     Column,
     name_of,
 )
 from recstudy.programs.metric import Metric
 from recstudy.programs.own import OwnProgram
 from recstudy.programs.settings import run_ids
-from recstudy.programs.table_metrics import table_metric
+from recstudy.programs.table_metrics import score_of
 from recstudy.programs.table_options import TableOptions
 from recstudy.records.schema import MAX_INTEGER
 from recstudy.records.study_schema import ImportedFile, ImportedRun
@@ -208,6 +212,8 @@ def assign(table: RunTable, options: TableOptions = NO_OPTIONS) -> None:
         else:
             role = NEITHER if settings and metrics else column.usual_role(table.refuse_number)
             column.role = NEITHER if stated_roles.get(role) else role
+    if not (options.seed or options.lines_are_runs):
+        _find_seed(table)
     _read_states(table)
     _settle_roles(table)
     if not settings:
@@ -219,12 +225,33 @@ def assign(table: RunTable, options: TableOptions = NO_OPTIONS) -> None:
             _leave_out(table)
         if seeds := table.with_role(SEED):
             _merge(table, table.with_role(SETTING) + seeds + table.with_role(ITEM))
+    if not (settings or metrics):
+        _refuse_long_format(table)
     if problem := _problem(table, bool(settings or metrics)):
         assigned = (
             f"settings: {table.heads(SETTING)}; seed: {table.heads(SEED)}; metrics: {table.heads(METRIC)}"
         )
         fix = "Name the columns: --settings A,B --metrics C,D --seed S"
         raise ConfigError(f"{table.file.name}: {assigned}; {problem}. {fix}")
+
+
+def _find_seed(table: RunTable) -> None:
+    """Take a column such as `data_seed` as the seed, if it is the only one.
+
+    Raises:
+        ConfigError: Several seeds vary, and do not vary together, so runs are not independent.
+    """
+    columns = table.with_role(SEED) + table.unassigned(OTHER_SEEDS)
+    seeds = [column for column in columns if len(set(column.cells)) > 1]
+    if len({len(set(column.cells)) for column in seeds} | {_count(table, seeds)}) > 1:
+        raise ConfigError(
+            f"{table.file.name}: {choices(column.head for column in seeds)} vary, and runs that share one of"
+            f" them are not independent. Average over the others, and name one: --seed {seeds[0].head}; or,"
+            " if each line is an independent run: --lines-are-runs"
+        )
+    if not table.with_role(SEED):
+        for column in seeds[:1]:
+            column.role = SEED
 
 
 def _settle_roles(table: RunTable) -> None:
@@ -282,8 +309,13 @@ def _reduce(table: RunTable, options: TableOptions) -> None:
     keys = table.unassigned(RUN_IDS)[:1] or table.with_role(SETTING) + names
     keys += table.with_role(ITEM)
     if options.last or options.best:
+        metrics = table.with_role(METRIC)
+        count = len(table.rows)
+        # lines without a metric are steps between two evaluations
+        results = [row for row in table.rows if any(column.number(row) is not None for column in metrics)]
+        table.rows = results or table.rows
         counter = table.find(options.last or options.best)
-        sign = 1 if options.last else table_metric(counter, options.metrics).sign
+        sign = 1 if options.last else score_of(counter, options.metrics).sign
         if options.last:
             _merge(table, [*keys, counter])
         lines: dict[tuple[Any, ...], tuple[float, int]] = {}  # of each run: the largest number, and its row
@@ -299,14 +331,25 @@ def _reduce(table: RunTable, options: TableOptions) -> None:
         if options.best:
             rule = f"line with the {'highest' if sign > 0 else 'lowest'} {counter.head}"
         option = f"--last {counter.head}" if options.last else f"--best {counter.head}"
-        note = f"{option}: of {len(table.rows):,} lines, the {rule} of each run counts"
+        without = f" ({count - len(table.rows):,} without a metric)" * (len(table.rows) < count)
+        note = f"{option}: of {count:,} lines{without}, the {rule} of each run counts"
         numbers = sorted({sign * number for number, _ in lines.values()})
         if options.last and len(numbers) > 1:
             note += f", which is {counter.head} {numbers[0]:g} to {numbers[-1]:g}"
         elif options.best and counter.role == METRIC:
             note += f", so {counter.head} itself is the best of several lines"
         table.notes.append(note)
-        table.rows = sorted(row for _, row in lines.values())
+        chosen_rows = {key: row for key, (_, row) in lines.items()}
+        for row, column in product(table.rows, metrics):
+            chosen_row = chosen_rows.get(table.key(row, keys), row)
+            if column.number(row) is not None and not column.cells[chosen_row]:
+                table.refuse(
+                    chosen_row,
+                    column,
+                    f"the cell is empty, but line {table.lines[row]} of this run has a value. Judge it alone:"
+                    f" --metrics {column.head}, so that lines without it do not count",
+                )
+        table.rows = sorted(chosen_rows.values())
     if not options.lines_are_runs:
         _merge(table, keys)
 
@@ -360,6 +403,18 @@ def _leave_out_results(table: RunTable) -> None:
         is_decided = _count(table, other_columns) == _count(table, [*other_columns, column])
         if is_decided and len(set(column.cells)) > 1 and not column.matches(BLOCKS):
             column.role = NEITHER
+
+
+def _refuse_long_format(table: RunTable) -> None:
+    """Refuse a table with a line for each metric of a run: a mean over accuracy and loss has no meaning."""
+    values = [column.head for column in table.with_role(METRIC) if column.matches(VALUES)]
+    for column in table.with_role(SETTING) if values else ():
+        if column.matches(MEASURES) and not column.kind and len(set(column.cells)) > 1:
+            raise ConfigError(
+                f"{table.file.name}: {column.head} ({choices(dict.fromkeys(column.cells), 4)}) names what"
+                f" {values[0]} is. Give each metric a column: in pandas, frame.pivot(index=[...],"
+                f" columns={column.head!r}, values={values[0]!r}); or, if it is a setting, state --settings"
+            )
 
 
 def _problem(table: RunTable, is_stated: bool) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recstudy.base.csv_rows import CsvError, csv_rows
-from recstudy.base.errors import ConfigError
+from recstudy.base.errors import ConfigError, choices
 from recstudy.base.values import flatten
 from recstudy.programs.columns import FIRST_ZONE, START, Column, settle
 from recstudy.programs.table import RunTable
@@ -70,8 +70,6 @@ def read_table(path: Path) -> RunTable:
 
 def frame_table(frame: "pd.DataFrame", name: str) -> RunTable:
     """Return the table of a pandas frame. A named index is a column."""
-    named_levels = [level for level in frame.index.names if level is not None]
-    frame = frame.reset_index(level=named_levels) if named_levels else frame
     lines, heads, rows = _frame_cells(frame)
     return _table(name, json.dumps([heads, rows]).encode(), lines, heads, rows)
 
@@ -92,7 +90,12 @@ def _table(
             )
     file = ImportedFile(name=name, sha256=hashlib.sha256(content).hexdigest(), date=current_time())
     table = RunTable(file, lines)
-    for head, *cells in zip(heads, *rows, strict=True):
+    for position, (head, *cells) in enumerate(zip(heads, *rows, strict=True), 1):
+        has_name = head and not head.lower().startswith("unnamed:")
+        if not has_name and not all(cell.isdigit() or not cell for cell in cells):  # row numbers
+            examples = choices(dict.fromkeys(cells), 3)
+            fix = "Give it a name (in pandas: frame.index.name), or remove it"
+            raise ConfigError(f"{name}: column {position} has no name, and its cells are {examples}. {fix}")
         table.columns += _parts(table, Column(head, cells)) if head else []
     settle(table.columns)
     columns = [column for column in table.columns if column.matches(START)]
@@ -154,6 +157,9 @@ def _json_cells(name: str, text: str, is_list: bool) -> Cells:
 
 
 def _frame_cells(frame: "pd.DataFrame") -> Cells:
+    """Return the cells of a frame. Its index is a column, without a head if it has no name."""
+    names = ["" if level is None else level for level in frame.index.names]
+    frame = frame.reset_index(names=names, allow_duplicates=True)
     heads = [str(head) for head in frame.columns]
     objects = frame.astype(object).where(frame.notna(), None)
     rows = [[_cell(value) for value in row] for row in objects.itertuples(index=False, name=None)]

@@ -6,7 +6,7 @@ from dataclasses import fields
 from typing import Any
 
 from recstudy.base.errors import ConfigError, choices, nearest
-from recstudy.programs.columns import LOWER, PREFIX, Column, name_of
+from recstudy.programs.columns import PREFIX, Column, direction_of, name_of
 from recstudy.programs.metric import Metric
 from recstudy.programs.table_options import MetricFields, listed
 from recstudy.records.study_schema import MetricRecord
@@ -51,6 +51,27 @@ def _words(words: Sequence[str]) -> dict[str, Any] | None:
     return fields
 
 
+def score_of(column: Column, described: Mapping[str, MetricFields], items: int = 0) -> Metric:
+    """Return a metric that ranks lines or variants; the arguments are those of `table_metric`.
+
+    Raises:
+        ConfigError: Neither its name nor a statement says which values are better.
+    """
+    metric = table_metric(column, described, items)
+    if metric.better is None and "better" not in stated_fields(column, described):
+        raise ConfigError(
+            f"the name {column.head!r} does not say whether higher or lower values are better. State it:"
+            f" --metrics {column.head}:higher or --metrics {column.head}:lower"
+        )
+    return metric
+
+
+def stated_fields(column: Column, described: Mapping[str, MetricFields]) -> Mapping[str, Any]:
+    """Return the stated fields of a metric; empty if none is stated."""
+    names = (name for name in described if name == column.head or name_of(name) == column.name)
+    return described.get(next(names, ""), None) or {}
+
+
 def table_metric(column: Column, described: Mapping[str, MetricFields], items: int = 0) -> Metric:
     """Return a metric as stated. By default it follows from its name, in percent if an accuracy exceeds 1.
 
@@ -61,16 +82,11 @@ def table_metric(column: Column, described: Mapping[str, MetricFields], items: i
             a share of items.
 
     Raises:
-        ConfigError: A stated field is unknown.
+        ConfigError: A stated field is unknown, or some values are shares and others percentages.
     """
     field_names = [field.name for field in fields(MetricRecord)]
-    matches = (
-        overrides
-        for name, overrides in described.items()
-        if name == column.head or name_of(name) == column.name
-    )
-    stated_fields = next(matches, None) or {}
-    for name in stated_fields:
+    stated = stated_fields(column, described)
+    for name in stated:
         if name not in field_names:
             raise ConfigError(
                 f"the metric {column.head!r} has no {name!r}: it has {choices(field_names)}."
@@ -81,11 +97,17 @@ def table_metric(column: Column, described: Mapping[str, MetricFields], items: i
     is_percent = re.search("acc(uracy)?(_|$)", name) and 1 < max(column.numbers, default=0) <= 100
     usual: dict[str, Any] = {
         "title": head.replace("_", " ").capitalize() if head == column.name else head,
-        "better": "lower" if LOWER.fullmatch(name) else "higher",
+        "better": direction_of(column.head),
         "unit": column.notation.unit or ("%" if is_percent else ""),
     }
-    unit = {**usual, **stated_fields}["unit"]
+    shares = [number for number in column.numbers if 0 < number < 1]
+    if is_percent and shares and not stated.get("unit"):
+        raise ConfigError(
+            f"{column.head} has values such as {shares[0]:g} and {max(column.numbers):g}, which look like"
+            f" shares and percentages. Write all in percent, or state it: --metrics {column.head}:%"
+        )
+    unit = {**usual, **stated}["unit"]
     usual |= {} if unit == "%" else {"form": ".6g"}  # single runs may differ in the sixth digit
     if items and (column.is_boolean or {*column.numbers} <= {0.0, 1.0}):
         usual |= {"items": items, "unit": ""}
-    return Metric(**{**usual, **stated_fields})
+    return Metric(**{**usual, **stated})

@@ -31,6 +31,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, product
+from math import inf
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field
@@ -291,6 +292,54 @@ def variants_of(
     """
     contrasts = weights_each(replace(claim, each=False), variants, configs, blocks)
     return list(dict.fromkeys(index for _, weights in contrasts for index in weights))
+
+
+def check_claim(
+    claim: Claim, variants: Sequence[VariantRecord], configs: Sequence[Json], blocks: Sequence[Block]
+) -> None:
+    """Refuse a claim that no plan should have; the arguments and further errors are those of `weights_each`.
+
+    Raises:
+        ConfigError: A margin covers all values of the metric, or one side averages over levels of a setting
+            that the other side lacks, so that its difference would be one of this setting, too.
+    """
+    weights_each(claim, variants, configs, blocks)
+    selected = _select(claim, variants, configs)
+    for _, name, _ in selected:
+        definition = metric(name.partition("@")[0])
+        low, high = definition.bounds or (0.0, inf)
+        for size in (claim.margin, claim.within or 0.0):
+            if size >= high - low:
+                raise ConfigError(
+                    f"{_claim_name(claim)} has a margin of {value_text(size)}, but {definition.heading} is"
+                    f" between {low:g} and {high:g}. Write {(high - low) / 100:g} for a hundredth of it"
+                )
+    if claim.each or len(selected) % 2:
+        return
+    pairs = zip(claim.selectors[::2], claim.selectors[1::2], selected[::2], selected[1::2], strict=False)
+    for (_, higher), (_, lower), (_, _, ours), (_, _, theirs) in pairs:
+        named = {*higher, *lower}
+        for axis in dict.fromkeys(chain(*(variants[index].levels for index in (*ours, *theirs)))):
+            levels = [[variants[index].levels.get(axis) for index in side] for side in (ours, theirs)]
+            texts = [sorted({value_text(level) for level in side if level is not None}) for side in levels]
+            is_named = axis in higher.keys() & lower.keys() or not named.isdisjoint((TUNED, "variant"))
+            is_average = all(texts) and max(map(len, texts)) > 1
+            if texts[0] != texts[1] and is_average and not is_named and not _follows(axis, named, variants):
+                raise ConfigError(
+                    f"{_claim_name(claim)} is about {axis_title(axis)} {choices(texts[0])} on one side and"
+                    f" {axis_title(axis)} {choices(texts[1])} on the other, so its difference would contain"
+                    f" that of {axis_title(axis)}. Name {axis} on both sides"
+                )
+
+
+def _follows(axis: str, names: Iterable[str], variants: Sequence[VariantRecord]) -> bool:
+    """Return whether the levels of other settings decide the level of an axis, as a model its size."""
+    levels = [[value_text(variant.levels.get(name)) for name in names] for variant in variants]
+    keys = {
+        canonical([*key, value_text(variant.levels.get(axis))])
+        for key, variant in zip(levels, variants, strict=True)
+    }
+    return len(keys) == len(set(map(canonical, levels)))
 
 
 def average(contrasts: Sequence[Weights]) -> Weights:

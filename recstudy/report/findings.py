@@ -61,7 +61,7 @@ PUBLISHED = (  # the order in which verdicts on published values are counted
 TIES = 3  # best variants that a sentence names, else it names the first
 UNLIKELY = "unlikely to be decided"
 # reasons that more seeds remove
-NEED_SEEDS = (Reason.NO_SPREAD, Reason.TOO_FEW_SEEDS, Reason.MAY_SPLIT, Reason.ONE_AT_BOUND)
+NEED_SEEDS = (Reason.NO_SPREAD, Reason.TOO_FEW_SEEDS, Reason.ONE_SEED, Reason.MAY_SPLIT, Reason.ONE_AT_BOUND)
 UNKNOWN_SPREAD = {Reason.NO_SPREAD: " between single runs, whose variance is unknown"}
 UNKNOWN_SPREAD |= {key: f": {key}" for key in (Reason.EQUAL_SEEDS, Reason.ONE_AT_BOUND, Reason.TOO_LARGE)}
 SIGNIFICANT, TIED = "significant", "tied"

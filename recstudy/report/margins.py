@@ -13,6 +13,7 @@ from math import inf
 from typing import Any
 
 from recstudy.base.errors import ConfigError, choices
+from recstudy.evidence import Estimate
 from recstudy.report.blocks import Block, block_words, differ
 from recstudy.report.claims import Effects, Weights, average
 from recstudy.report.fits import weighted_mean
@@ -78,7 +79,7 @@ def ask_margins(
             base = max(places, key=lambda level: score(places[level][block] for block in blocks))
             # each level could have come out as the base, so that all pairs are tests
             more_tests += (len(places) - 1) * (len(places) - 2) // 2
-        if base not in places:
+        if base not in places and (blocks or base is not None):
             have = choices(map(value_text, places))
             raise ConfigError(f"effects {part.name!r}: {axis!r} has no level {base!r}: there are {have}")
         effects += [_ask_axis(part.metric, axis, places, blocks, base, ask)] if blocks else []
@@ -88,6 +89,15 @@ def ask_margins(
     rows = tuple(chain(*effects))
     notes = [BEST_BASE] * (more_tests > 0 and any(row.answer.p is not None for row in rows))
     return Family(rows, notes, more_tests=more_tests)
+
+
+def mark_differing(row: QuestionRow, estimates: Sequence[Estimate]) -> QuestionRow:
+    """Return the row of an average difference, with a mark if the difference differs between settings."""
+    if not differ(estimates):
+        return row
+    values = [estimate.value or 0.0 for estimate in estimates]
+    form = difference_form(row.metric, row.interval)
+    return replace(row, marks=(*row.marks, f"{DIFFERS}: {min(values):{form}} to {max(values):{form}}"))
 
 
 def _ask_axis(
@@ -115,12 +125,7 @@ def _ask_axis(
         pairs = [(places[level][block], places[base][block]) for block in blocks]
         contrasts = [{ours: {name: 1.0}, theirs: {name: -1.0}} for ours, theirs in pairs]
         row = ask(average(contrasts))
-        estimates = [ask(weights).estimate for weights in contrasts]
-        if differ(estimates):
-            values = [estimate.value or 0.0 for estimate in estimates]
-            form = difference_form(name, row.interval)
-            mark = f"{DIFFERS}: {min(values):{form}} to {max(values):{form}}"
-            row = replace(row, marks=(*row.marks, mark))
+        row = mark_differing(row, [ask(weights).estimate for weights in contrasts])
         label = level_words(axis, level)
         row = replace(row, label=label, contrast=f"{label} minus {group}")
         rows.append(replace(row, group=f"{group}, {scope}".removesuffix(", ")))

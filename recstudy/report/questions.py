@@ -14,6 +14,7 @@ from typing import Any
 
 from recstudy.base.errors import ConfigError, choices, nearest
 from recstudy.base.lazy import np
+from recstudy.base.values import canonical
 from recstudy.evidence import (
     ALPHA,
     Estimate,
@@ -50,7 +51,7 @@ from recstudy.report.claims import (
     weights_each,
 )
 from recstudy.report.fits import MAX_RUNS, Fits, fits_of, item_scores, protocol, scale_of, seeds_of
-from recstudy.report.margins import ask_margins
+from recstudy.report.margins import ask_margins, mark_differing
 from recstudy.report.names import (
     at_alpha,
     axis_title,
@@ -100,6 +101,11 @@ def _claim(records: StudyRecords, claim: Claim) -> QuestionRow:
     region = {"lower_bound": low, "upper_bound": high, "half_width": claim.within}
     region |= {"alpha": claim.alpha} if claim.alpha else {}
     row = _ask(records, claim.metric, region, contrasts, waiting_variants, claim.over == "blocks", claim.each)
+    if not claim.each and len(contrasts) == 1 == len(claim.sides) - 1:
+        pairs = _pairs_of_settings(records, claim, contrasts[0][1])
+        row = mark_differing(
+            row, [_ask_contrast(records, claim.metric, region, pair).estimate for pair in pairs]
+        )
     late = [str(Reason.POST_HOC)] * post_hoc(records, claim, waiting_variants)
     return replace(
         row,
@@ -110,6 +116,19 @@ def _claim(records: StudyRecords, claim: Claim) -> QuestionRow:
         margin=claim.margin_words,
         marks=tuple(dict.fromkeys([*late, *row.marks])),
     )
+
+
+def _pairs_of_settings(records: StudyRecords, claim: Claim, weights: Weights) -> list[Weights]:
+    """Return the difference of a claim's sides in each setting that it does not name; empty for one."""
+    named = {name for _, selector in claim.selectors for name in selector}
+    settings: dict[str, Weights] = {}
+    for index, terms in weights.items():
+        levels = {name: level for name, level in records.variants[index].levels.items() if name not in named}
+        signs = {name: 1.0 if weight > 0 else -1.0 for name, weight in terms.items()}
+        settings.setdefault(canonical(levels), {})[index] = signs
+    pairs = list(settings.values())
+    are_pairs = all(sorted(sum(terms.values()) for terms in pair.values()) == [-1.0, 1.0] for pair in pairs)
+    return pairs if are_pairs and len(pairs) > 1 else []
 
 
 def _sides(records: StudyRecords, claim: Claim, row: QuestionRow) -> tuple[Side, ...]:

@@ -39,6 +39,7 @@ def merge_imports(earlier_imports: Imported, file: ImportedFile, runs: Mapping[s
             f"{file.name} has the settings {choices(settings)}, but runs that were imported before under this"
             f" name have {choices(earlier_settings)}. Give another --name, or replace them with --replace"
         )
+    _refuse_repeated_runs(earlier_imports, file, runs)
     file_index = [imported_file.sha256 for imported_file in files].index(file.sha256)
     known_runs = dict(earlier_imports.runs)
     conflicts = []
@@ -65,6 +66,27 @@ def merge_imports(earlier_imports: Imported, file: ImportedFile, runs: Mapping[s
     return Imported(
         files=earlier_imports.files if file_index < len(earlier_imports.files) else files, runs=known_runs
     )
+
+
+def _refuse_repeated_runs(
+    earlier_imports: Imported, file: ImportedFile, runs: Mapping[str, ImportedRun]
+) -> None:
+    """Refuse runs that were imported before without one of their settings, because they would count twice."""
+    earlier_runs = {}
+    for run_id, run in earlier_imports.runs.items():
+        if run_id not in runs:
+            earlier_runs[run.seed, canonical(run.metrics)] = run
+    for run_id, run in runs.items():
+        earlier_run = earlier_runs.get((run.seed, canonical(run.metrics)))
+        if earlier_run is None or run_id in earlier_imports.runs or run.status != "done":
+            continue
+        shared = run.settings.items() & earlier_run.settings.items()
+        if len(shared) == min(len(run.settings), len(earlier_run.settings)):
+            other_settings = choices(sorted(run.settings.keys() ^ earlier_run.settings.keys()))
+            raise ConfigError(
+                f"{file.name}, line {run.line}: this run differs from one that was imported before only in"
+                f" that one has no {other_settings}. Give another --name, or replace the runs with --replace"
+            )
 
 
 def import_changes(

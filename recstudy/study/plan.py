@@ -36,7 +36,7 @@ from recstudy.report import (
     check_report,
 )
 from recstudy.report.blocks import blocks_of
-from recstudy.report.claims import weights_each
+from recstudy.report.claims import check_claim
 from recstudy.report.names import setting_name
 from recstudy.study.budget import Budget
 from recstudy.study.design import MOST_RUNS, Changes, Variant
@@ -349,7 +349,7 @@ def make_plan(
             fields = [flatten(config.values) for config in plan.configs]
             blocks = blocks_of(records, fields, study.blocks)
             for claim in claims:
-                weights_each(claim, records, fields, blocks)  # for its ConfigError
+                check_claim(claim, records, fields, blocks)
         return plan
 
 

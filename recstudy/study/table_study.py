@@ -12,16 +12,28 @@ from typing import TYPE_CHECKING, Any
 from recstudy.base.errors import ConfigError, choices, nearest
 from recstudy.base.values import canonical
 from recstudy.papers import published as published_values
-from recstudy.programs.columns import ERROR_OF, ITEM, METRIC, NEITHER, SEED, SETTING, TRAINING, name_of
+from recstudy.programs.columns import (
+    ERROR_OF,
+    ITEM,
+    METRIC,
+    NEITHER,
+    SEED,
+    SETTING,
+    SHARES,
+    TRAINING,
+    USUAL_COST,
+    name_of,
+)
 from recstudy.programs.metric import Metric, metric_fields, scale_problem, using_metrics
 from recstudy.programs.table import PROGRAM, RunTable, TableProgram, assign, finished_runs
 from recstudy.programs.table_files import frame_table, read_table
-from recstudy.programs.table_metrics import described_metrics, table_metric
+from recstudy.programs.table_metrics import described_metrics, score_of, table_metric
 from recstudy.programs.table_options import MetricFields, TableOptions
 from recstudy.records import Results, write_whole
 from recstudy.records.plans import IMPORTED, read_imported
 from recstudy.records.reading import adapter
 from recstudy.records.study_schema import Imported, ImportedRun
+from recstudy.report.claims import Claim
 from recstudy.report.names import plural
 from recstudy.study.claims_file import ClaimsFile, read_claims
 from recstudy.study.imported import PRESET, finished_plan, import_changes, merge_imports
@@ -31,7 +43,6 @@ from recstudy.study.repository import commit_date
 if TYPE_CHECKING:
     import pandas as pd
 
-    from recstudy.report import Claim
     from recstudy.report.loaded import Loaded
 
 
@@ -65,15 +76,18 @@ def import_table(
     assign(table, options)
     items = len({cell for column in table.with_role(ITEM) for cell in column.texts})
     columns = table.with_role(METRIC)
-    if not options.metrics:  # the first metric is the score
-        columns.sort(key=lambda column: bool(TRAINING.match(column.name.lower())))
+    if not options.metrics:  # the first metric is the score, not a loss of training or a cost
+        columns.sort(key=lambda column: column.matches(TRAINING, USUAL_COST))
     metrics = {column.name: table_metric(column, options.metrics, items) for column in columns}
+    score_of(columns[0], options.metrics, items)
     for column in table.with_role(METRIC):
         if problem := scale_problem(column.head, metrics[column.name], column.numbers):
             fix = f"--metrics {column.head}:share for values from 0 to 1, or no unit for others"
             raise ConfigError(f"{table.file.name}: {problem}. State its scale: {fix}")
-    if options.test_share and not table.with_role(SEED):
-        raise ConfigError("--test-share needs the column of the folds or seeds, such as --seed fold")
+    if (options.paired or options.test_share) and not table.with_role(SEED):
+        option = "--test-share" if options.test_share else "--paired"
+        raise ConfigError(f"{option} needs the column of the folds or seeds, such as --seed fold")
+    _check_margins(claims.claims, table, metrics)
     runs, notes = finished_runs(table, PROGRAM + name)
     with results.holding(name, PRESET) as folder:
         earlier_imports = read_imported(folder)
@@ -83,26 +97,84 @@ def import_table(
         program = TableProgram(name, metrics, claims.title, claims.data, imported.files)
         program.committed = commit_date(claims_path) if claims_path else ""
         plan, words = finished_plan(name, program, imported.runs, claims, targets, options)
+        _check_items(imported.runs.values(), plan.study.blocks)
+        if plan.study.paired:
+            notes += _lone_seeds(imported.runs.values(), plan.study.blocks)
         lines = [_assignment(table, metrics, len(runs), words), *notes]
         lines += import_changes(earlier_imports, imported, runs)
-        lines += _missing_items(imported.runs.values(), plan.study.blocks)
         with results.changing(folder / IMPORTED):
             write_whole(folder / IMPORTED, adapter(Imported).dump_json(imported, exclude_none=True))
         record_plan(plan, results)
     return lines
 
 
-def _missing_items(runs: Iterable[ImportedRun], blocks: Sequence[str]) -> list[str]:
-    """Return a line about test items that runs of the same block lack; empty if all have the same items."""
-    item_sets: dict[str, set[frozenset[str]]] = {}
+def _check_margins(claims: Iterable[Claim], table: RunTable, metrics: Mapping[str, Metric]) -> None:
+    """Refuse a claim that states points of a hundred about a score between 0 and 1."""
+    shares = {}  # scores without a unit -> their largest value
+    for column in table.with_role(METRIC):
+        if column.matches(SHARES) and column.numbers and 0 <= min(column.numbers) <= max(column.numbers) <= 1:
+            shares[column.name] = max(column.numbers)
+    for claim in claims:
+        name = claim.metric or next(iter(metrics))
+        sizes = (claim.margin, claim.within, claim.at_least, claim.at_most)
+        size = max(size or 0.0 for size in sizes)
+        if size >= 1 and name in shares and not (metrics[name].unit or metrics[name].bounds):
+            raise ConfigError(
+                f"the claim {claim.text!r} states {size:g}, but the values of {name} are at most"
+                f" {shares[name]:g}. Write {size / 100:g} for {size:g} of 100"
+            )
+
+
+def _check_items(runs: Iterable[ImportedRun], blocks: Sequence[str]) -> None:
+    """Refuse runs that are compared on different test items.
+
+    Seeds may have different items, such as folds, if each variant has the same items for each seed.
+    """
+    items: dict[tuple[str, str], dict[str, dict[int, frozenset[str]]]] = {}
     for run in runs:
-        block = canonical([run.settings.get(name) for name in blocks])
-        for scores in (run.item_scores or {}).values():
-            item_sets.setdefault(block, set()).add(frozenset(scores))
-    missing_items = set[str]()
-    for block_sets in item_sets.values():
-        missing_items |= frozenset.union(*block_sets) - frozenset.intersection(*block_sets)
-    return [f"test items that some runs lack: {choices(sorted(missing_items), 6)}"] * bool(missing_items)
+        for name, scores in (run.item_scores or {}).items():
+            by_variant = items.setdefault((_block(run, blocks), name), {})
+            by_variant.setdefault(canonical(run.settings), {})[run.seed] = frozenset(scores)
+    for (_, name), by_variant in items.items():
+        variants = list(by_variant.values())
+        sets = [seed_items for variant in variants for seed_items in variant.values()]
+        every_item, shared_items = frozenset.union(*sets), frozenset.intersection(*sets)
+        if every_item != shared_items and any(variant != variants[0] for variant in variants):
+            missing_items = sorted(every_item - shared_items)
+            raise ConfigError(
+                f"{name}: some runs have no value for {choices(missing_items, 3)}, and others have, so means"
+                " would be of different test items. Write a value, such as 0 for a missing answer, or remove"
+                " these items from all runs"
+            )
+
+
+def _lone_seeds(runs: Iterable[ImportedRun], blocks: Sequence[str]) -> list[str]:
+    """Return a line about seeds that have no pair in another variant of their block.
+
+    Raises:
+        ConfigError: No seed of a variant has a pair.
+    """
+    seeds: dict[str, dict[str, set[int]]] = {}
+    for run in runs:
+        variant = ", ".join(f"{name}={value}" for name, value in sorted(run.settings.items()))
+        seeds.setdefault(_block(run, blocks), {}).setdefault(variant, set()).add(run.seed)
+    words = []
+    for by_variant in seeds.values():
+        shared = set.intersection(*by_variant.values())
+        for variant, own_seeds in by_variant.items():
+            others = [other for name, other in by_variant.items() if name != variant]
+            if others and not any(own_seeds & other for other in others):
+                raise ConfigError(
+                    f"--paired: no other variant has a seed of {variant}:"
+                    f" {choices(map(str, sorted(own_seeds)), 6)}. Number seeds alike, or leave out --paired"
+                )
+            if lone := sorted(own_seeds - shared):
+                words.append(f"{variant}: {choices(map(str, lone), 6)}")
+    return [f"differences leave out seeds that other variants lack: {'; '.join(words[:6])}"] * bool(words)
+
+
+def _block(run: ImportedRun, blocks: Sequence[str]) -> str:
+    return canonical([run.settings.get(name) for name in blocks])
 
 
 def judge(
@@ -156,6 +228,8 @@ def judge(
     if isinstance(table, str | Path):
         name = name or Path(table).stem
         run_table = read_table(Path(table))
+    elif not hasattr(table, "columns"):
+        raise ConfigError(f"judge takes a path or a pandas frame, but got a {type(table).__name__}")
     else:
         name = name or "table"
         run_table = frame_table(table, name)
@@ -169,8 +243,13 @@ def judge(
         claims_file = claims_file.model_copy(update={"alpha": alpha})
     place = Results(results)
     published_path = Path(published) if published else None
-    import_table(run_table, name, place, stated_options, claims_file, claims_path, published_path)
+    lines = import_table(run_table, name, place, stated_options, claims_file, claims_path, published_path)
+    print(*lines, sep="\n")  # the roles of the columns, and what was left out
     return load(place.study(name, PRESET))
+
+
+def _direction_words(metric: Metric) -> str:
+    return f"{metric.better} is better" if metric.better else "no direction"
 
 
 def _assignment(table: RunTable, metrics: Mapping[str, Metric], runs: int, blocks: str) -> str:
@@ -180,7 +259,7 @@ def _assignment(table: RunTable, metrics: Mapping[str, Metric], runs: int, block
         metric = metrics[column.name]
         items = f"{metric.items:,} test items" if metric.items else ""
         parts.append(
-            f"{column.head} ({', '.join(filter(None, [metric.unit, f'{metric.better} is better', items]))})"
+            f"{column.head} ({', '.join(filter(None, [metric.unit, _direction_words(metric), items]))})"
         )
     seed = "none, so runs of the same settings are numbered in their order"
     if table.with_role(SEED):

@@ -82,10 +82,21 @@ def test_runs_with_equal_answers_are_compared_by_their_own_errors():
     assert answer.low < 0 < answer.high
 
 
-def test_items_that_some_runs_lack_are_named(capsys):
-    item_results(items=40).iloc[:-1].to_csv("items.csv", index=False)
-    JudgeCommand(Path("items.csv")).run()
-    assert "test items that some runs lack: q39\n" in capsys.readouterr().out
+def test_means_over_different_items_are_refused():
+    """A answered 60 items and B the last 40 of them, with the same answers: B was better by 0.27."""
+    rows = [(f"q{item}", method, int(item >= 20)) for method in "AB" for item in range(60)]
+    frame = pd.DataFrame(rows, columns=["item_id", "method", "correct"])
+    frame.loc[(frame.method == "B") & (frame.correct == 0), "correct"] = None
+    with pytest.raises(ConfigError, match=r"some runs have no value for q0, q1, q10, .* \(20 in all\)"):
+        recstudy.judge(frame)
+    assert not Path("results/studies/table").exists()
+
+
+def test_each_seed_may_have_its_own_items():
+    frame = item_results(seeds=3).assign(item_id=lambda rows: rows.item_id + rows.seed.astype(str))
+    assert recstudy.judge(frame, claims=[BETTER]).estimates.n.tolist() == [3, 3]
+    with pytest.raises(ConfigError, match="would be of different test items"):
+        recstudy.judge(frame[(frame.method == "A") | (frame.seed > 0)], name="other")
 
 
 def test_standard_errors_of_a_harness_decide_within_each_task():
