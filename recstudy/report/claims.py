@@ -27,7 +27,7 @@ The claims are the first part of a plan's report. report/registration.py records
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, product
@@ -316,15 +316,16 @@ def check_claim(
                 )
     if claim.each or len(selected) % 2:
         return
+    of_blocks = {name for block in blocks for name, _ in block}
     pairs = zip(claim.selectors[::2], claim.selectors[1::2], selected[::2], selected[1::2], strict=False)
     for (_, higher), (_, lower), (_, _, ours), (_, _, theirs) in pairs:
-        named = {*higher, *lower}
+        named, settings = {*higher, *lower}, [variant.levels for variant in variants]
         for axis in dict.fromkeys(chain(*(variants[index].levels for index in (*ours, *theirs)))):
             levels = [[variants[index].levels.get(axis) for index in side] for side in (ours, theirs)]
             texts = [sorted({value_text(level) for level in side if level is not None}) for side in levels]
-            is_named = axis in higher.keys() & lower.keys() or not named.isdisjoint((TUNED, "variant"))
+            is_named = axis in {*of_blocks, *(higher.keys() & lower.keys())} or named & {TUNED, "variant"}
             is_average = all(texts) and max(map(len, texts)) > 1
-            if texts[0] != texts[1] and is_average and not is_named and not _follows(axis, named, variants):
+            if texts[0] != texts[1] and is_average and not is_named and not depends(axis, named, settings):
                 raise ConfigError(
                     f"{_claim_name(claim)} is about {axis_title(axis)} {choices(texts[0])} on one side and"
                     f" {axis_title(axis)} {choices(texts[1])} on the other, so its difference would contain"
@@ -332,14 +333,10 @@ def check_claim(
                 )
 
 
-def _follows(axis: str, names: Iterable[str], variants: Sequence[VariantRecord]) -> bool:
-    """Return whether the levels of other settings decide the level of an axis, as a model its size."""
-    levels = [[value_text(variant.levels.get(name)) for name in names] for variant in variants]
-    keys = {
-        canonical([*key, value_text(variant.levels.get(axis))])
-        for key, variant in zip(levels, variants, strict=True)
-    }
-    return len(keys) == len(set(map(canonical, levels)))
+def depends(axis: str, other_axes: Iterable[str], settings: Iterable[Mapping[str, Any]]) -> bool:
+    """Return whether the levels of other axes decide the level of this one, as a model decides its size."""
+    levels = [([run.get(name) for name in other_axes], run.get(axis)) for run in settings]
+    return len({canonical(key) for key, _ in levels}) == len({canonical([*pair]) for pair in levels})
 
 
 def average(contrasts: Sequence[Weights]) -> Weights:

@@ -14,6 +14,7 @@ from recstudy.programs.table import TableProgram
 from recstudy.programs.table_options import TableOptions
 from recstudy.records import Run
 from recstudy.records.study_schema import Imported, ImportedFile, ImportedRun
+from recstudy.report.claims import depends
 from recstudy.report.names import plural
 from recstudy.study.claims_file import ClaimsFile
 from recstudy.study.design import MOST_RUNS, Variant
@@ -137,7 +138,7 @@ def finished_plan(
             near = nearest(block, levels)
             raise ConfigError(f"--blocks {block!r} is no setting: there are {choices(levels)}.{near}")
     # an axis that follows from blocks, such as the number of classes, is one of them
-    blocks = dict.fromkeys([*names, *(axis for axis in axes if _depends(axis, names, settings.values()))])
+    blocks = dict.fromkeys([*names, *(axis for axis in axes if depends(axis, names, settings.values()))])
     methods = {canonical([run.get(axis) for axis in axes if axis not in blocks]) for run in settings.values()}
     words = f"; blocks (compared within): {choices(blocks)}" if blocks else ""
     if blocks and len(methods) == 1:
@@ -178,12 +179,6 @@ def finished_plan(
     return replace(plan, finished=planned), words
 
 
-def _depends(axis: str, other_axes: Sequence[str], settings: Iterable[Mapping[str, Any]]) -> bool:
-    """Return whether the levels of other axes decide the level of this one."""
-    levels = {canonical([[run.get(name) for name in other_axes], run.get(axis)]) for run in settings}
-    return len(levels) == len({canonical([run.get(name) for name in other_axes]) for run in settings})
-
-
 def _levels(settings: Sequence[Mapping[str, Any]]) -> dict[str, dict[Any, int]]:
     """Return the levels of each setting with their order: numbers sorted, other values as they occur."""
     positions = {}
@@ -213,4 +208,4 @@ def _grid_axes(
 def _follows(axis: str, levels: Mapping[str, Iterable[Any]], settings: Iterable[Mapping[str, Any]]) -> bool:
     """Return whether a number follows from a name, such as a model's size. Labels then omit it."""
     names = [name for name, values in levels.items() if any(isinstance(value, str) for value in values)]
-    return axis not in names and any(_depends(axis, [name], settings) for name in names)
+    return axis not in names and any(depends(axis, [name], settings) for name in names)

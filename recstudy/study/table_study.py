@@ -248,19 +248,14 @@ def judge(
     return load(place.study(name, PRESET))
 
 
-def _direction_words(metric: Metric) -> str:
-    return f"{metric.better} is better" if metric.better else "no direction"
-
-
 def _assignment(table: RunTable, metrics: Mapping[str, Metric], runs: int, blocks: str) -> str:
     """Return the line about the roles of the columns, the assumed directions, and how to change both."""
     parts = []
     for column in table.with_role(METRIC):
         metric = metrics[column.name]
         items = f"{metric.items:,} test items" if metric.items else ""
-        parts.append(
-            f"{column.head} ({', '.join(filter(None, [metric.unit, _direction_words(metric), items]))})"
-        )
+        direction = f"{metric.better} is better" if metric.better else "no direction"
+        parts.append(f"{column.head} ({', '.join(filter(None, [metric.unit, direction, items]))})")
     seed = "none, so runs of the same settings are numbered in their order"
     if table.with_role(SEED):
         seed = table.heads(SEED)
