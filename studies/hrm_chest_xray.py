@@ -28,12 +28,12 @@ id at the input leaks the label, unless it is a question (001-3): one pass per f
 are all patients of validation and test. The one token needs images with exactly one finding; its metric is
 top-1 accuracy.
 
-Cost: quick (generated X-rays), 17 minutes on 2 cores (measured); standard (1,000 real images of 64x64), 2
-core hours or minutes of a GPU; paper (224x224 pixels, each a token), by --dry-run at 250 TFLOP/s of an H100:
-1.6 GPU hours per run in halves, 3.7 whole, and 38 with a query per finding; 150 GPU hours for three seeds, 19
-hours on eight GPUs. Every run fits GPUs of 80 GB; the whole image and the queries need two, with 41 and 28 GB
-each; the states of all queries that are carried over add 7 GB. The queries compute most activations twice, a
-third more FLOPs.
+Cost: quick (generated X-rays), 17 minutes on 2 cores (measured); standard (1,000 real images of 64x64), 2.4
+core hours (measured) or minutes of a GPU; paper (224x224 pixels, each a token), by --dry-run at 250 TFLOP/s
+of an H100: 1.6 GPU hours per run in halves, 3.7 whole, and 38 with a query per finding; 150 GPU hours for
+three seeds, 19 hours on eight GPUs. Every run fits GPUs of 80 GB; the whole image and the queries need two,
+with 41 and 28 GB each; the states of all queries that are carried over add 7 GB. The queries compute most
+activations twice, a third more FLOPs.
 
     python studies/hrm_chest_xray.py
     python studies/hrm_chest_xray.py --preset standard --data DIR
