@@ -155,6 +155,8 @@ class CommonOptions:
     """With --log: also log the losses of updates, at most 200 per epoch, after each run."""
 
     def __post_init__(self) -> None:
+        if self.keep and self.rerun:
+            raise ConfigError("--keep uses finished runs, and --rerun repeats them. Give one of them")
         for flag, value in {
             "--address": self.address,
             "--log": self.log,
@@ -187,6 +189,8 @@ class StudyOptions(CommonOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.max_seeds == 0:
+            raise ConfigError("--max-seeds must be at least 1. Leave it out for the maximum of the study")
         if self.budget and not self.until:
             raise ConfigError(
                 "--budget needs --until decided. Without it a study runs everything that --dry-run lists."

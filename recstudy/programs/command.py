@@ -209,6 +209,18 @@ class CommandProgram(TrainingProgram):
         if not folder.is_dir():
             raise ConfigError(f"The folder of {self.title} does not exist: {folder}")
         self._config(0, self.defaults)
+        known_runs: dict[str, dict[str, Any]] = {}  # the command line, variables and config -> settings
+        for run in settings:
+            values = flatten(run.model_dump()["settings"])
+            words, variables, _ = self._fill(0, Path("folder"), values)
+            unfilled = [values.get(name) for name in self.unfilled]
+            filled = repr((words, variables, self._config(0, values), unfilled))
+            if (other := known_runs.setdefault(filled, values)) != values:
+                name = next(name for name in values if values[name] != other.get(name))
+                raise ConfigError(
+                    f"{name}={other.get(name)} and {name}={values[name]} give the same command:"
+                    f" {shlex.join(words)}. Use {{{name}}} without a format that rounds it"
+                )
         if "{" in program:
             return
         executable = folder / program if os.sep in program else program
@@ -259,6 +271,7 @@ class CommandProgram(TrainingProgram):
             config = self._config(settings.seed, settings.settings).replace("{folder}", str(folder))
             (folder / Path(command.config.path).name).write_text(config, encoding="utf-8")
         files = self._inputs()
+        self._note_edits(trial, files)
         output, reported_steps = CommandOutput(self.metrics, {}, folder, trial.records.path), set[int]()
         if (metrics := self._read_kept(context, trial, output, files)) is not None:
             return metrics
@@ -300,13 +313,23 @@ class CommandProgram(TrainingProgram):
             is_out_of_memory = process.status.get("code") in KILLED or NO_MEMORY.search(tail)
             raise RunError(f"{self.title} {ending}", "out of memory" if is_out_of_memory else "code", tail)
         try:
-            return self._read_metrics(trial, output, files)
+            failures = [file.stat().st_mtime for file in trial.records.path.glob("failure-*.json")]
+            return self._read_metrics(trial, output._replace(since=max(failures, default=0.0)), files)
         except ConfigError as error:
             cost = {"seconds": context.seconds, "memory_mb": context.memory_mb}
             write_json(output.records / KEPT_ATTEMPT, {"files": files, "start": process.output_start, **cost})
             raise RunError(
                 f"{self.title} exited with code 0, but its metrics are missing: {error}", "code", tail
             ) from None
+
+    def _note_edits(self, trial: Trial, files: Mapping[str, str]) -> None:
+        """Record the current inputs of a run if they have changed since the study started."""
+        recorded_files = trial.records.user_files
+        edited = {
+            name: sha for name, sha in files.items() if recorded_files.get(name, sha).split()[-1] != sha
+        }
+        if edited := {name: sha for name, sha in edited.items() if name.endswith((*CODE, *CONFIGS))}:
+            write_json(trial.records.files, recorded_files | edited)
 
     def _report(
         self, context: RunContext, steps: Iterable[tuple[int, Mapping[str, Any]]], reported_steps: set[int]
@@ -330,6 +353,9 @@ class CommandProgram(TrainingProgram):
             # other files that changed meanwhile are outputs
             if files.get(name) == files_after.get(name) or name.endswith((*CODE, *CONFIGS))
         }
+        for name in inputs.keys() & files.keys() & files_after.keys():
+            if files[name] != files_after[name]:  # edited during the run, which may have read both versions
+                inputs[name] = f"{files[name]} {files_after[name]}"
         write_json(trial.records.files, inputs | self._source)
         return returned
 

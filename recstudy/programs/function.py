@@ -1,5 +1,6 @@
 """Run a training function of any framework in the worker's process."""
 
+import re
 import shutil
 import sys
 import time
@@ -7,11 +8,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from inspect import getclosurevars
 from typing import Any
 
 from recstudy.base.errors import ConfigError, raised_at
-from recstudy.base.values import is_count
+from recstudy.base.values import digest, is_count
 from recstudy.plugins import check_call, import_object, study_file
 from recstudy.programs.attempt import Trial
 from recstudy.programs.base import Program
@@ -226,6 +228,10 @@ class FunctionProgram(TrainingProgram):
             program.function
         )
 
+    def user_files(self) -> dict[str, str]:
+        values = _bound_values(self.function)
+        return {f"values bound to {self.name}": digest(values, 64)} if values else {}
+
     def execute(self, context: RunContext, trial: Trial) -> Any:
         reset_process(trial.settings.seed, trial.settings.resources.cpus)
         start_cpu = time.process_time()
@@ -244,6 +250,8 @@ class FunctionProgram(TrainingProgram):
 def _name(function: Any) -> str:
     """Return `module.name` of a function. The module `__main__` is replaced by the name of the study file."""
     file = study_file()
+    while isinstance(function, partial):
+        function = function.func
     module = getattr(function, "__module__", "") or ""
     module = (file.name if file else "notebook") if module == "__main__" else module
     name = (
@@ -252,6 +260,25 @@ def _name(function: Any) -> str:
         .replace(".<locals>", "")
     )
     return f"{module}.{name}"
+
+
+def _bound_values(function: Any) -> list[str]:
+    """Return the plain values that a partial, closure, method or callable object adds to the settings."""
+    if isinstance(function, partial):
+        values = {
+            "arguments": function.args,
+            **function.keywords,
+            "of the function": _bound_values(function.func),
+        }
+    elif owner := getattr(function, "__self__", None):
+        values = getattr(owner, "__dict__", {})
+    elif hasattr(function, "__code__"):
+        values = dict(getclosurevars(function).nonlocals)
+    else:
+        values = getattr(function, "__dict__", {})
+    # the text of other objects may contain an address, which differs in each process
+    texts = {name: repr(value) for name, value in values.items()}
+    return [f"{name}={text}" for name, text in texts.items() if not re.search(r" at 0x[0-9a-f]+", text)]
 
 
 def _identity(function: Any) -> Any:

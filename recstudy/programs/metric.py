@@ -10,7 +10,8 @@ from math import inf, isfinite
 from typing import Any, Literal
 
 from recstudy.base.errors import ConfigError
-from recstudy.base.values import is_count
+from recstudy.base.explained import explained
+from recstudy.base.values import is_count, is_number
 from recstudy.plugins import Registry, import_object
 from recstudy.records.study_schema import MetricRecord
 
@@ -26,6 +27,7 @@ class NotInstalled(NotAvailable):
     """A program, package or model that a score needs is not installed on this machine."""
 
 
+@explained
 @dataclass(frozen=True)
 class Metric:
     """The description of a metric.
@@ -89,6 +91,11 @@ class Metric:
                     f"{name}: items must be the number of test items, such as 10_000, but got {self.items!r}"
                 )
             self.__dict__.update(share=True)
+        ends = self.bounds if self.bounds is not None else PERCENT
+        if not (isinstance(ends, tuple | list) and len(ends) == 2 and all(map(is_number, ends))):
+            raise ConfigError(f"{name}: bounds must be two numbers, such as (0, 1), but got {self.bounds!r}")
+        if ends[0] >= ends[1]:
+            raise ConfigError(f"{name}: the first of its bounds must be below the second, but got {ends!r}")
         if self.share and not self.bounds:
             self.__dict__.update(bounds=PERCENT if self.unit == "%" else (0.0, 1.0))
         self.__dict__.update(form=self.form or (".1f" if self.unit == "%" else ".4g"))

@@ -32,6 +32,7 @@ class CommandOutput(NamedTuple):
     values: dict[str, str]
     folder: Path
     records: Path
+    since: float = 0.0  # time of the last failed attempt, whose files do not count
 
 
 class MetricSource:
@@ -71,6 +72,12 @@ class LastLine(MetricSource):
 
     def check(self, metrics: Collection[str], placeholders: Collection[str]) -> None:
         pattern = compile_pattern("LastLine", self.pattern)
+        if not pattern.groupindex and pattern.groups > len(metrics):
+            raise ConfigError(
+                f"The pattern of LastLine has {pattern.groups} groups for {choices(metrics)}. Name the group"
+                f" of each metric, such as (?P<{next(iter(metrics))}>...), or write (?:...) for others:"
+                f" {self.pattern}"
+            )
         groups = pattern.groupindex or [*metrics][: pattern.groups]
         if missing_metrics := [name for name in metrics if name not in groups]:
             raise ConfigError(
@@ -125,6 +132,12 @@ class NamedSource(MetricSource):
                 )
         return numbers({metric: values[name] for metric, name in names.items()})
 
+    def refuse_stale(self, output: CommandOutput) -> None:
+        """Raise a ConfigError if only an earlier attempt, which failed, wrote the file."""
+        files = self.newest_files(output.folder) if self.path else []
+        if files and files[-1].stat().st_mtime <= output.since:
+            raise ConfigError(f"{self.path} in {{folder}} is from an earlier attempt, which failed")
+
     def newest_files(self, folder: Path) -> list[Path]:
         """Return the files of `path` in a folder, else in the folders below it, the newest last."""
         files = [*folder.glob(self.path)] or [*folder.glob(f"**/{self.path}")]
@@ -146,6 +159,7 @@ class JsonFile(NamedSource):
     sources: str | Mapping[str, str] = ""
 
     def read(self, output: CommandOutput) -> Any:
+        self.refuse_stale(output)
         *_, file = output.folder / self.path, *self.newest_files(output.folder)
         try:
             values = read_json(file.read_bytes(), self.path)
@@ -181,6 +195,7 @@ class LogSource(NamedSource):
         return steps
 
     def read(self, output: CommandOutput) -> Any:
+        self.refuse_stale(output)
         place, values = self.path or "wandb", Row()
         chosen_step: int | str = self.step
         if not self.rows(output):
@@ -214,6 +229,21 @@ class CsvFile(LogSource):
     path: str
     sources: str | Mapping[str, str] = ""
     step: Literal["last", "best"] | int = "last"
+
+    def read(self, output: CommandOutput) -> Any:
+        columns = {*self.names(output.metrics).values()}
+        for file in self.newest_files(output.folder):
+            lines = [*csv.reader(file.read_text(encoding="utf-8-sig", errors="replace").splitlines())]
+            heads = [*map(dotted, lines[0])] if lines else []
+            if repeated := [head for head in heads if head in columns and heads.count(head) > 1]:
+                raise ConfigError(f"{self.path} has two columns {repeated[0]!r}")
+            for number, cells in enumerate(lines[1:], 2):
+                for head, cell in zip(heads, cells, strict=False):
+                    if head in columns and isinstance(numbers({head: cell})[head], str) and cell.strip():
+                        raise ConfigError(
+                            f"{self.path}, line {number}: {head} is {cell!r}, which is no number"
+                        )
+        return super().read(output)
 
     def rows(self, output: CommandOutput) -> list[Row]:
         rows: list[Row] = []

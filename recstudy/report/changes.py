@@ -18,10 +18,10 @@ LISTED = 5  # changed files that are named
 
 @dataclass(frozen=True)
 class Change:
-    """A user file or a data set that has changed since a run was executed."""
+    """A user file, a data set or the metrics of a study that have changed since a run was executed."""
 
     run_id: str
-    kind: Literal["code", "data"]
+    kind: Literal["code", "data", "metric"]
     name: str
 
 
@@ -58,9 +58,13 @@ def find_changes(
 def change_lines(changes: Sequence[Change]) -> list[str]:
     """Return lines such as `my_study.py changed since 4 finished runs were made`."""
     names_by_count = defaultdict[tuple[str, int], list[str]](list)
+    added_metrics = []
     for (kind, name), count in Counter((change.kind, change.name) for change in changes).items():
+        if kind == "metric":
+            added_metrics.append(f"{plural(count, 'finished run')} without the added metric {name}")
+            continue
         names_by_count["The data set " if kind == "data" else "", count].append(name)
-    lines = []
+    lines = added_metrics
     for (noun, count), names in names_by_count.items():
         runs = f"{plural(count, 'finished run')} {'were' if count > 1 else 'was'} made"
         if len(names) > LISTED:

@@ -153,6 +153,23 @@ class Claim:
                 signed.append((sign, side))
         return tuple(signed)
 
+    def with_labels(self, label_of: Callable[[str], str]) -> Self:
+        """Return the claim with the labels that variants have on pages."""
+        if not any("variant" in selector for _, selector in self.selectors):
+            return self
+
+        def renamed(side: Side | None) -> Side | None:
+            if isinstance(side, Interaction):
+                return Interaction(of=selector(side.of), over=selector(side.over))
+            return selector(side) if side else side
+
+        def selector(levels: Selector) -> Selector:
+            names = levels.get("variant", ())
+            labels = list(map(label_of, names)) if isinstance(names, list | tuple) else label_of(names)
+            return levels | {"variant": labels} if names else levels
+
+        return replace(self, of=renamed(self.of), higher=renamed(self.higher), lower=renamed(self.lower))
+
     @property
     def contrast(self) -> str:
         """The contrast with its margin: `supervision steps=1 minus supervision steps=16: at least 0.5`."""
@@ -314,7 +331,14 @@ def check_claim(
                     f"{_claim_name(claim)} has a margin of {value_text(size)}, but {definition.heading} is"
                     f" between {low:g} and {high:g}. Write {(high - low) / 100:g} for a hundredth of it"
                 )
-    if claim.each or len(selected) % 2:
+    if len(selected) % 2:
+        return
+    for (_, name, ours), (_, other_name, theirs) in zip(selected[::2], selected[1::2], strict=True):
+        if name == other_name and (shared := [variants[index].label for index in ours if index in theirs]):
+            raise ConfigError(
+                f"{_claim_name(claim)} has {choices(shared, 3)} on both sides. Name levels that differ"
+            )
+    if claim.each:
         return
     of_blocks = {name for block in blocks for name, _ in block}
     pairs = zip(claim.selectors[::2], claim.selectors[1::2], selected[::2], selected[1::2], strict=False)

@@ -93,6 +93,7 @@ def ask(records: StudyRecords, part: QuestionPart) -> Family:
 def _claim(records: StudyRecords, claim: Claim) -> QuestionRow:
     """Ask a claim: one contrast, its average over blocks, or with `each` all of its contrasts."""
 
+    stated_claim, claim = claim, claim.with_labels(records.label_of)
     study = records.variants, records.configs, records.blocks
     # The claim waits for all variants among which a setting is tuned, not only for the chosen one.
     waiting_variants = variants_of(claim, *study)
@@ -106,7 +107,7 @@ def _claim(records: StudyRecords, claim: Claim) -> QuestionRow:
         row = mark_differing(
             row, [_ask_contrast(records, claim.metric, region, pair).estimate for pair in pairs]
         )
-    late = [str(Reason.POST_HOC)] * post_hoc(records, claim, waiting_variants)
+    late = [str(Reason.POST_HOC)] * post_hoc(records, stated_claim, waiting_variants)
     return replace(
         row,
         label=by_name(claim.text),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from recstudy.base.errors import ConfigError
 from recstudy.plugins import code_digests
+from recstudy.programs.own import OwnProgram
 from recstudy.records import Results, Run
 from recstudy.report.changes import Change, change_lines, find_changes
 from recstudy.report.names import plural
@@ -52,7 +53,7 @@ class Outdated:
             ConfigError: There are such runs.
         """
         edited = [
-            change for change in self.changes if change.kind == "code" and change.run_id not in self.rerun_ids
+            change for change in self.changes if change.kind != "data" and change.run_id not in self.rerun_ids
         ]
         if edited:
             lines = "; ".join(change_lines(edited))
@@ -84,10 +85,8 @@ def outdated(
     Raises:
         ConfigError: No label matches the glob.
     """
-    provenances = {
-        run_id: result.provenance
-        for run_id, result in results.finished(dict.fromkeys(run.id for run in runs))
-    }
+    finished_results = dict(results.finished(dict.fromkeys(run.id for run in runs)))
+    provenances = {run_id: result.provenance for run_id, result in finished_results.items()}
     finished = {run.id: run.config for run in runs if run.id in provenances}
     changes: list[Change] = []
     unread: list[str] = []
@@ -99,6 +98,10 @@ def outdated(
         known_titles = {title for title, checksum in data_now.values() if checksum}
         unread = sorted(set(program.unread_data(configs, data)) - known_titles)
         changes = find_changes(provenances, user_files(program), data_now, {**(code or {}), **code_digests})
+        declared = program.metrics if isinstance(program, OwnProgram) else {}
+        for run_id, result in finished_results.items():
+            missing_metrics = declared.keys() - result.metrics if result.status == "done" else ()
+            changes += [Change(run_id, "metric", name) for name in sorted(missing_metrics)]
     if rerun in ("", "changed"):
         rerun_ids = {change.run_id for change in changes if rerun}
     else:

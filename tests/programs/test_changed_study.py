@@ -1,0 +1,172 @@
+"""A study over several days: its functions, scripts, metrics and claims change between and during commands."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import recstudy
+from recstudy import Claim, Metric, Study, grid
+from recstudy.base.errors import ConfigError
+
+BOUND = """
+from functools import partial
+from recstudy import Metric, Study, Variant, main
+def train(run, k=1):
+    return {"accuracy": 50.0 + k}
+def closure(k):
+    return lambda run: train(run, k)
+class Trainer:
+    def __init__(self, k): self.k = k
+    def train(self, run): return train(run, self.k)
+    __call__ = train
+study = Study("own", program=PROGRAM, settings={"depth": 1}, metrics={"accuracy": Metric("%")},
+    variants=[Variant("one", {})], seeds=1)
+if __name__ == "__main__":
+    main(study)
+"""
+SCRIPT = """
+import sys, time
+from pathlib import Path
+import helper
+depth, seed, folder = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
+BODY
+"""
+COMMAND = """
+from recstudy import Command, CsvFile, JsonFile, LastLine, Metric, Study, grid, main
+program = Command("python train.py {depth} {seed} {folder}", metrics=SOURCE)
+study = Study("own", program=program, settings={"depth": 1}, metrics={"accuracy": Metric("%")},
+    variants=grid({"depth": [1, 2]}), seeds=1)
+if __name__ == "__main__":
+    main(study)
+"""
+
+
+@pytest.fixture
+def start(tmp_path, monkeypatch):
+    """Starts `study.py` as a process and returns it."""
+    monkeypatch.chdir(tmp_path)
+
+    def started(*words: str) -> subprocess.Popen[str]:
+        words = [sys.executable, "study.py", "--no-ray", *words]
+        return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    return started
+
+
+def printed(process: subprocess.Popen[str], code: int = 0) -> str:
+    text = process.communicate()[0]
+    assert process.returncode == code, text
+    return text
+
+
+def write_command(body: str, source: str) -> None:
+    Path("helper.py").write_text("BASE = 50\n")
+    Path("train.py").write_text(SCRIPT.replace("BODY", body))
+    Path("study.py").write_text(COMMAND.replace("SOURCE", source))
+
+
+@pytest.mark.parametrize("program", ["partial(train, k=K)", "closure(K)", "Trainer(K).train", "Trainer(K)"])
+def test_a_value_bound_to_a_function_is_part_of_its_code(start, program):
+    text = BOUND.replace("PROGRAM", program)
+    Path("study.py").write_text(text.replace("K)", "1)"))
+    printed(start())
+    assert "all finished before" in printed(start())
+    Path("study.py").write_text(text.replace("K)", "5)"))
+    assert "values bound to study" in printed(start(), code=2)
+    printed(start("--rerun", "changed"))
+    assert recstudy.load("results").runs["accuracy"].tolist() == [55.0]
+
+
+def test_a_module_that_is_edited_during_a_study_changes_later_runs(start):
+    body = "time.sleep(1.5)\nprint('accuracy:', helper.BASE + depth)"
+    write_command(body, r"LastLine(r'accuracy: (\S+)')")
+    process = start()
+    while not list(Path("results/runs").glob("*/result.json")):
+        time.sleep(0.1)
+    Path("helper.py").write_text("BASE = 70\n")
+    assert "helper.py changed since 1 finished run was made: their numbers" in printed(process)
+    assert recstudy.load("results").runs["accuracy"].tolist() == [51.0, 72.0]
+    assert "helper.py changed since" in printed(start(), code=2)
+    Path("helper.py").write_text("BASE = 50\n")
+    assert "helper.py changed since 1 finished run was made" in printed(start(), code=2)
+
+
+@pytest.mark.parametrize("source", ["JsonFile('old.json')", "CsvFile('old.csv')"])
+def test_a_file_of_a_failed_attempt_has_no_metrics(start, source):
+    write = "(folder / 'old.json').write_text('{\"accuracy\": 10}')\n(folder / 'old.csv').write_text('accuracy\\n10')\n"
+    write_command(f"{write}raise SystemExit('assertion')", source)
+    printed(start(), code=8)
+    Path("train.py").write_text(SCRIPT.replace("BODY", ""))
+    assert "is from an earlier attempt, which failed" in printed(start(), code=8)
+    Path("train.py").write_text(SCRIPT.replace("BODY", write))
+    printed(start())
+
+
+def test_settings_with_the_same_command_are_refused(start):
+    write_command("", "JsonFile('m.json')")
+    study = Path("study.py").read_text().replace("{depth}", "{depth:.0f}").replace("[1, 2]", "[1.1, 1.2]")
+    study = study.replace('"depth": 1}', '"depth": 1.1}')
+    Path("study.py").write_text(study)
+    assert "depth=1.1 and depth=1.2 give the same command: python train.py 1 0" in printed(start(), code=2)
+
+
+def test_finished_runs_without_an_added_metric_are_named(start):
+    text = BOUND.replace("PROGRAM", "train").replace("50.0 + k}", '50.0 + k, "f1": 0.5}')
+    Path("study.py").write_text(text)
+    printed(start())
+    Path("study.py").write_text(text.replace('Metric("%")}', 'Metric("%"), "f1": Metric()}'))
+    assert "1 finished run without the added metric f1. Repeat them with" in printed(start(), code=2)
+    printed(start("--rerun", "changed"))
+    assert recstudy.load("results").runs["f1"].tolist() == [0.5]
+
+
+def test_options_that_exclude_each_other_are_refused(start):
+    Path("study.py").write_text(BOUND.replace("PROGRAM", "train"))
+    assert "--keep uses finished runs, and --rerun" in printed(start("--keep", "--rerun", "all"), code=2)
+    assert "--max-seeds must be at least 1" in printed(start("--max-seeds", "0"), code=2)
+
+
+# ------------------------------------------------------------------------------------------------------------
+# claims and metrics
+
+
+def scored(run):
+    return {"accuracy": 50.0 + run.settings["depth"] + run.seed / 10}
+
+
+def study_with(claim: Claim) -> Study:
+    metrics = {"accuracy": Metric("%")}
+    variants = grid({"depth": [1, 2], "lr": [0.1, 0.2]})
+    settings = {"depth": 1, "lr": 0.1}
+    return Study(
+        "c", program=scored, settings=settings, metrics=metrics, variants=variants, seeds=3, claims=[claim]
+    )
+
+
+@pytest.mark.parametrize("lower", [{"lr": 0.1}, {"depth": [1, 2]}, {}])
+def test_sides_with_common_variants_are_refused(tmp_path, lower):
+    claim = Claim("deeper is better", lower=lower, higher={"depth": 2})
+    with pytest.raises(ConfigError, match=r"has depth=2, lr=0.1.* on both sides. Name levels that differ"):
+        recstudy.run(study_with(claim), results=tmp_path, ray=False)
+
+
+def test_a_variant_of_a_grid_is_named_by_its_label(tmp_path):
+    claim = Claim("b", lower={"variant": "depth=1, lr=0.1"}, higher={"variant": "depth=2, lr=0.1"})
+    study = recstudy.run(study_with(claim), results=tmp_path, ray=False)
+    assert study.answers.difference.tolist()[0] == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ({"item": 10}, "no argument 'item': Metric has unit, better, items"),
+        ({"bounds": (100, 0)}, "the first of its bounds must be below the second"),
+        ({"bounds": 5}, "bounds must be two numbers, such as"),
+    ],
+)
+def test_a_wrong_argument_of_a_metric_is_named(words, problem):
+    with pytest.raises(ConfigError, match=problem):
+        Metric("%", **words)
