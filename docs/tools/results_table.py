@@ -47,8 +47,7 @@ def line_of(row: dict[str, Any]) -> str:
     if not (ROOT / bundle).exists():
         raise FileNotFoundError(f"{bundle} is missing: write it with `recstudy publish --without-pages`")
     question = f"[{row['question']}](docs/studies/{study}.md)"
-    options = f" --preset {preset} --data DIR" * (preset != "quick")
-    command = f"`python studies/{study}.py{options}`"
+    command = f"`{content['command'].removesuffix(' --no-ray')}{' --data DIR' * (preset != 'quick')}`"
     return f"| {question} | {'. '.join(answers)} | [records]({bundle}), {duration(content)}, {command} |"
 
 
