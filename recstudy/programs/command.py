@@ -325,10 +325,11 @@ class CommandProgram(TrainingProgram):
     def _note_edits(self, trial: Trial, files: Mapping[str, str]) -> None:
         """Record the current inputs of a run if they have changed since the study started."""
         recorded_files = trial.records.user_files
-        edited = {
-            name: sha for name, sha in files.items() if recorded_files.get(name, sha).split()[-1] != sha
-        }
-        if edited := {name: sha for name, sha in edited.items() if name.endswith((*CODE, *CONFIGS))}:
+        edited = {}
+        for name in (files.keys() & recorded_files.keys()) - {f"environment of {self.script}"}:
+            if recorded_files[name].split()[-1] != files[name] and name.endswith((*CODE, *CONFIGS)):
+                edited[name] = files[name]
+        if edited:
             write_json(trial.records.files, recorded_files | edited)
 
     def _report(
