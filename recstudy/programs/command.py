@@ -215,10 +215,10 @@ class CommandProgram(TrainingProgram):
             words, variables, _ = self._fill(0, Path("folder"), values)
             unfilled = [values.get(name) for name in self.unfilled]
             filled = repr((words, variables, self._config(0, values), unfilled))
-            if (other := known_runs.setdefault(filled, values)) != values:
-                name = next(name for name in values if values[name] != other.get(name))
+            if (known_values := known_runs.setdefault(filled, values)) != values:
+                name = next(name for name in values if values[name] != known_values.get(name))
                 raise ConfigError(
-                    f"{name}={other.get(name)} and {name}={values[name]} give the same command:"
+                    f"{name}={known_values.get(name)} and {name}={values[name]} give the same command:"
                     f" {shlex.join(words)}. Use {{{name}}} without a format that rounds it"
                 )
         if "{" in program:

@@ -277,7 +277,9 @@ def _bound_values(function: Any) -> list[str]:
     else:
         values = getattr(function, "__dict__", {})
     # the text of other objects may contain an address, which differs in each process
-    texts = {name: repr(value) for name, value in values.items()}
+    texts = {}
+    for name, value in values.items():  # a set has another order in each process
+        texts[name] = repr(sorted(map(repr, value)) if isinstance(value, set | frozenset) else value)
     return [f"{name}={text}" for name, text in texts.items() if not re.search(r" at 0x[0-9a-f]+", text)]
 
 

@@ -85,8 +85,8 @@ def table_metric(column: Column, described: Mapping[str, MetricFields], items: i
         ConfigError: A stated field is unknown, or some values are shares and others percentages.
     """
     field_names = [field.name for field in fields(MetricRecord)]
-    stated = stated_fields(column, described)
-    for name in stated:
+    overrides = stated_fields(column, described)
+    for name in overrides:
         if name not in field_names:
             raise ConfigError(
                 f"the metric {column.head!r} has no {name!r}: it has {choices(field_names)}."
@@ -101,13 +101,13 @@ def table_metric(column: Column, described: Mapping[str, MetricFields], items: i
         "unit": column.notation.unit or ("%" if is_percent else ""),
     }
     shares = [number for number in column.numbers if 0 < number < 1]
-    if is_percent and shares and not stated.get("unit"):
+    if is_percent and shares and not overrides.get("unit"):
         raise ConfigError(
             f"{column.head} has values such as {shares[0]:g} and {max(column.numbers):g}, which look like"
             f" shares and percentages. Write all in percent, or state it: --metrics {column.head}:%"
         )
-    unit = {**usual, **stated}["unit"]
+    unit = {**usual, **overrides}["unit"]
     usual |= {} if unit == "%" else {"form": ".6g"}  # single runs may differ in the sixth digit
     if items and (column.is_boolean or {*column.numbers} <= {0.0, 1.0}):
         usual |= {"items": items, "unit": ""}
-    return Metric(**{**usual, **stated})
+    return Metric(**{**usual, **overrides})

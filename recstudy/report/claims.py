@@ -317,8 +317,9 @@ def check_claim(
     """Refuse a claim that no plan should have; the arguments and further errors are those of `weights_each`.
 
     Raises:
-        ConfigError: A margin covers all values of the metric, or one side averages over levels of a setting
-            that the other side lacks, so that its difference would be one of this setting, too.
+        ConfigError: A margin covers all values of the metric, the sides share a variant, or one side averages
+            over levels of a setting that the other side lacks, so that the difference contains one of this
+            setting.
     """
     weights_each(claim, variants, configs, blocks)
     selected = _select(claim, variants, configs)
