@@ -190,6 +190,9 @@ def sigterm_restored() -> Iterator[None]:
                 on_sigterm(handler, number)
 
 
+ENDING = b"Stopping: each run finishes its epoch first. Ctrl-C or a second SIGTERM stops at once.\n"
+
+
 class Draining:
     """Ends a study in order: after the first SIGTERM, each run finishes its epoch and saves a checkpoint.
 
@@ -220,6 +223,8 @@ class Draining:
     def _request(self, *_: object) -> None:
         self.is_requested = True
         stop_on_sigterm()
+        with suppress(OSError):
+            os.write(2, ENDING)  # not print, whose own write the signal may have interrupted
 
 
 @contextmanager

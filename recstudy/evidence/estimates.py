@@ -133,6 +133,7 @@ class Scale:
         kind: `linear`, `share` (a share of correct answers) or `log`.
         items: For a share, the number of distinct test items.
         sign: +1 if higher is better, -1 if lower.
+        are_items_known: Whether the number of items is stated. Otherwise equal shares show no variance.
     """
 
     low: float = -inf
@@ -140,6 +141,7 @@ class Scale:
     kind: Literal["linear", "share", "log"] = "linear"
     items: int = 0
     sign: int = 1
+    are_items_known: bool = True
 
     def is_better(self, value: float, threshold: float) -> bool:
         """Return whether a value is better than a threshold."""

@@ -274,7 +274,9 @@ class Fit:
         if len(set(values)) == 1 and self.scale.items_from_bound(values[0]) == 0:
             return Why.CEILING if self.scale.share(values[0]) == 1.0 else Why.FLOOR
         # Equal shares of a few items can be a coincidence, and other equal values are none.
-        is_known_share = self.scale.kind == "share" and self.variance(key) is not None
+        is_known_share = (
+            self.scale.kind == "share" and self.scale.are_items_known and self.variance(key) is not None
+        )
         if len(values) > 1 and len(set(values)) == 1 and not is_known_share:
             return Why.EQUAL
         if not self.variance(key):

@@ -21,6 +21,7 @@ from recstudy.programs.facts import Description
 from recstudy.programs.metric import METRICS, Metric
 from recstudy.programs.settings import PREFIX, Range, Resources, configure, json_value, tunable
 from recstudy.records import Json
+from recstudy.records.runs import RUN_COLUMNS
 
 STEPS = ("epochs", "steps")  # settings with the number of steps that a run reports; two in a smoke run
 RESERVED = {
@@ -286,6 +287,11 @@ def _titled(name: str, metrics: Any) -> dict[str, Metric]:
     titled = {}
     for metric, spec in metrics.items():
         METRICS.check_name(metric)
+        if metric in RUN_COLUMNS:
+            raise ConfigError(
+                f"a metric of {name} must not be named {metric!r}, because {choices(RUN_COLUMNS)} describe"
+                " each run in tables. Rename it"
+            )
         if not isinstance(spec, Metric):
             raise ConfigError(
                 f'the metric {metric!r} of {name} must be a Metric, such as Metric("%"), but got {spec!r}'

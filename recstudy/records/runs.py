@@ -38,6 +38,7 @@ ORIGIN = (
     *("dirty", "recstudy", "workers", "threads", "precision", "data_checksum", "data_notes"),
     *("synthetic", "started", "finished"),
 )
+RUN_COLUMNS = ("variant", "label", "seed", "id", "status")  # no metric has these names
 MACHINE = ("host", "cpu", "cores", "gpu")
 NONE: Mapping[str, Any] = {}  # shared by all rows to save memory
 
@@ -221,12 +222,11 @@ def runs_frame(
         | {path: config.get(path) for path in varied}
         for levels, config in zip((variant.levels for variant in variants), configs, strict=True)
     ]
-    names = ("variant", "label", "seed", "id", "status")
     values = [
-        {name: getattr(row, name) for name in names} | shared[row.variant] | _measurements(row)
+        {name: getattr(row, name) for name in RUN_COLUMNS} | shared[row.variant] | _measurements(row)
         for row in rows
     ]
-    return pd.DataFrame(values, columns=None if values else names)
+    return pd.DataFrame(values, columns=None if values else RUN_COLUMNS)
 
 
 def _measurements(row: Row) -> Json:
@@ -243,9 +243,9 @@ def _measurements(row: Row) -> Json:
     }
     selected = {"epoch": row.selected.number, **row.selected.scores} if row.selected.split else {}
     return {
+        "attempts": row.attempts,  # a metric of this name replaces it
         **(row.result.cost | row.result.metrics | depths),
         **{f"selected.{name}": value for name, value in selected.items()},
-        "attempts": row.attempts,
         **{f"provenance.{name}": value for name, value in origin(row.provenance).items()},
     }
 

@@ -17,7 +17,7 @@ from recstudy.records.reading import dumped
 from recstudy.report.documents import DryRunDocument, PlannedEntry
 from recstudy.report.names import plural, setting_name
 from recstudy.study.plan import Plan
-from recstudy.study.record import plan_record, search_record
+from recstudy.study.record import later_record, search_record
 from recstudy.study.rerun import Outdated
 from recstudy.study.search import Space
 from recstudy.study.trials import TrialLog
@@ -230,7 +230,7 @@ def _outlook(plan: Plan, results: Results, until: "Until | None") -> Iterator[st
     from recstudy.report.study_records import records_of
     from recstudy.report.tables.question_table import needed_words
 
-    records = records_of(results, plan_record(plan))
+    records = records_of(results, later_record(plan, results))
     if until:
         questions = open_questions(records)
         variants = sorted({variant for question in questions for variant in question.variants})

@@ -168,8 +168,19 @@ def command(left_out: tuple[str, ...] = ("--only", "--rerun")) -> str:
 def record_plan(plan: Plan, results: Results, data: Path | None = None) -> None:
     """Write `plan.json`, and a copy for this definition that other definitions do not change.
 
-    The caller must have locked the study (`Results.holding`). The first dates of a study, a claim and a
-    margin are kept, and so are seeds that were started or read (`resumed`).
+    The caller must have locked the study (`Results.holding`).
+    """
+    files, record = _files(plan, results), later_record(plan, results, data)
+    with results.changing(*files):
+        for file in files:
+            write_record(file, record)
+
+
+def later_record(plan: Plan, results: Results, data: Path | None = None) -> PlanRecord:
+    """Return the record of a plan with what earlier plans of the study add to it.
+
+    The first dates of a study, a claim and a margin are kept. So are dropped questions, and seeds that were
+    started or read (`resumed`).
     """
     record, files = plan_record(resumed(plan, results), data), _files(plan, results)
     definitions = [plan for plan in map(_readable, sorted(files[0].parent.glob("plan-*.json"))) if plan]
@@ -181,7 +192,7 @@ def record_plan(plan: Plan, results: Results, data: Path | None = None) -> None:
     # Keep the first recorded values, so that an equal plan has equal bytes.
     if last:
         pflop_by_label |= {variant.label: variant.pflop for variant in last.variants}
-    record = replace(
+    return replace(
         record,
         code_digests=earlier_code(plan, results) | record.code_digests,
         stated=first_dates(record, definitions, plan.base.program.committed),
@@ -197,9 +208,6 @@ def record_plan(plan: Plan, results: Results, data: Path | None = None) -> None:
             replace(variant, pflop=pflop_by_label.get(variant.label)) for variant in record.variants
         ),
     )
-    with results.changing(*files):
-        for file in files:
-            write_record(file, record)
 
 
 def earlier_code(plan: Plan, results: Results) -> dict[str, str]:

@@ -191,6 +191,17 @@ def test_seeds_that_agree_show_no_spread():
     assert fit.weighted("a").variance is not None  # borrowed, for a contrast of five seeds
 
 
+def test_equal_shares_are_a_coincidence_only_of_a_known_number_of_items():
+    scores = {"a": [80.0] * 3, "b": [81.0, 83.0, 82.0], "c": [70.0, 72.0, 71.0]}
+
+    reasons = [
+        Fit(scores, Scale(0.0, 100.0, "share", 100, are_items_known=is_known)).estimate("a").why
+        for is_known in (True, False)
+    ]
+
+    assert reasons == [None, Why.EQUAL]
+
+
 def test_losses_near_overflow_have_no_interval_and_no_error():
     values = {"a": [2.0e200, 2.2e200, 2.4e200], "b": [4.0e200, 4.4e200, 4.8e200]}
 

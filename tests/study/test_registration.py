@@ -1,6 +1,7 @@
 """When claims, margins and deviations were stated: kept with their first date, whatever plan comes after."""
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -8,6 +9,7 @@ import tiny
 
 from recstudy import Metric, grid
 from recstudy.base.values import digest
+from recstudy.cli.study import main
 from recstudy.evidence.seeds import Looks
 from recstudy.papers import published
 from recstudy.programs.base import PROGRAMS
@@ -24,7 +26,7 @@ from recstudy.report.parts import parts_of
 from recstudy.report.registration import digest_of, post_hoc
 from recstudy.report.study_records import StudyRecords, load_study
 from recstudy.report.summary import origins
-from recstudy.report.tables.question_table import verdict_words
+from recstudy.report.tables.question_table import needed_words, verdict_words
 from recstudy.study.plan import Plan, make_plan
 from recstudy.study.record import record_plan, recorded
 from recstudy.study.study import Study
@@ -171,6 +173,25 @@ def test_an_old_plan_s_claims_are_from_before_this_was_kept(results):
     records = load_study(results, "tiny", "quick")
 
     assert outcomes(records) == ["supported", "supported (post hoc)"]
+
+
+def test_a_dry_run_counts_the_seeds_that_claims_need_with_dropped_claims(results, capsys):
+    """A dropped claim makes the intervals of the others wider, and so their number of seeds larger."""
+    noisy = replace(STUDY, claims=[replace(STEPS, margin=9.8)])
+    others = [replace(HURTS, text=f"claim {number}", margin=number / 10) for number in range(1, 9)]
+    record_plan(make_plan(replace(noisy, claims=[*noisy.claims, *others])), results)
+    finish(results, make_plan(STUDY), LATE_TIME)
+
+    def needed_seeds() -> str:
+        with pytest.raises(SystemExit, match="0"):
+            main(noisy, ["--dry-run", "--results", str(results.root)])
+        return re.search(r"Seeds needed by the runs so far: (.+)\.", capsys.readouterr().out)[1]
+
+    before = needed_seeds()
+    records = register_study(results, noisy)
+
+    assert len(records.plan.dropped) == 8
+    assert before == needed_seeds() == needed_words(family(records, claims(records)).rows[0])
 
 
 def test_a_changed_claim_is_no_other_definition(results):

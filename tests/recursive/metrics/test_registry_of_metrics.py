@@ -12,6 +12,7 @@ from recstudy.base.errors import ConfigError
 from recstudy.plugins import gathering
 from recstudy.plugins.registry import outsiders
 from recstudy.programs.metric import NotAvailable
+from recstudy.records.runs import RUN_COLUMNS
 from recstudy.recursive import METRICS, Answers, measured, metric
 from recstudy.recursive.metrics.registry import check_computed, selection_score
 from recstudy.report import names
@@ -117,6 +118,12 @@ def test_a_name_that_reports_and_files_could_not_have_is_refused_where_it_is_reg
     ):
         METRICS.add(name)(Metric())
     with pytest.raises(ConfigError, match=f"the metric {name!r} has an invalid name"):
+        Function(len, name="f").bind({}, {name: Metric("%")})
+
+
+@pytest.mark.parametrize("name", RUN_COLUMNS)
+def test_a_metric_with_the_name_of_another_column_of_the_runs_is_refused(name):
+    with pytest.raises(ConfigError, match=f"a metric of f must not be named {name!r}, because .* Rename it"):
         Function(len, name="f").bind({}, {name: Metric("%")})
 
 
