@@ -1,17 +1,10 @@
-"""Import a CSV file of finished runs as a program. Its columns are settings, a seed and metrics.
-
-Exports of W&B, MLflow, Optuna, Ray and pandas are read without changes. The role of a column follows from a
-tracker's prefix or its name, and texts are settings (`Column.usual_role`). Other numbers that vary are
-unclear, and `assign` refuses them. Levels, lines and states that allow two readings are refused too.
-"""
+"""Import a table of finished runs as a program. Its columns are settings, a seed and metrics."""
 
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import product
-from math import inf, isfinite, isnan
-from operator import itemgetter
+from math import isfinite
 from statistics import fmean
 from typing import Any, Literal, NoReturn
 
@@ -19,39 +12,23 @@ from recstudy.base.errors import ConfigError, choices, nearest
 from recstudy.base.values import canonical
 from recstudy.programs.base import PROGRAMS
 from recstudy.programs.columns import (
-    BLOCKS,
-    COMMITS,
     EMPTY,
     ERROR_OF,
-    FILES,
     ITEM,
-    MEASURES,
     METRIC,
     NEITHER,
-    OTHER_SEEDS,
-    RUN_IDS,
-    RUN_NAMES,
     SEED,
-    SEEDS,
     SETTING,
-    STATE,
-    STATE_NAMES,
-    STATUS,
     STEPS,
-    UNCLEAR,
-    VALUES,
     Column,
     name_of,
 )
 from recstudy.programs.metric import Metric
 from recstudy.programs.own import OwnProgram
 from recstudy.programs.settings import run_ids
-from recstudy.programs.table_metrics import score_of
-from recstudy.programs.table_options import TableOptions
 from recstudy.records.schema import MAX_INTEGER
 from recstudy.records.study_schema import ImportedFile, ImportedRun
 
-NO_OPTIONS = TableOptions()
 PROGRAM = "table."  # prefix of the names of these programs
 
 
@@ -170,278 +147,6 @@ class RunTable:
         if column.role == SETTING:
             fix += f", or take them as texts: --texts {column.head}"
         self.refuse(column.cells.index(cell), column, f"{problem}. {fix}")
-
-
-# ------------------------------------------------------------------------------------------------------------
-# roles
-
-
-def assign(table: RunTable, options: TableOptions = NO_OPTIONS) -> None:
-    """Assign a role to each column: the stated one, else the one of its name. Then reduce lines to runs.
-
-    Columns with stated roles come first, in the stated order.
-
-    Raises:
-        ConfigError: A column is missing, its role is unclear, or cells or lines can be read in two ways. The
-            message names the option that decides.
-    """
-    settings = options.settings
-    metrics = list(options.metrics)
-    if options.last and options.best:
-        raise ConfigError("--last and --best choose different lines of a run. Give one of them")
-    stated_items = [options.items] if options.items != "none" else []
-    roles = [(METRIC, metrics), (SETTING, settings), (SEED, [options.seed])]
-    roles += [(ITEM, stated_items), (NEITHER, [options.last])]
-    column_roles = {column: role for role, names in roles for column in map(table.find, filter(None, names))}
-    for column in map(table.find, options.texts):
-        column.is_text = True
-    table.columns = [*column_roles, *(column for column in table.columns if column not in column_roles)]
-    stated_roles = {SETTING: settings, METRIC: metrics, UNCLEAR: settings}
-    names = {column.name for column in table.columns}
-    for column in table.columns:
-        if column in column_roles:
-            column.role = column_roles[column]
-        elif column.matches(STATE_NAMES) and column.texts and column.kind != SETTING:
-            column.role = STATE
-        elif column.matches(SEEDS) and not (options.lines_are_runs or table.with_role(SEED)):
-            column.role = SEED
-        elif not (options.items or options.lines_are_runs or table.with_role(ITEM)) and column.has_items:
-            column.role = ITEM
-        elif column.error_of in names:
-            column.role = ERROR_OF
-        else:
-            role = NEITHER if settings and metrics else column.usual_role(table.refuse_number)
-            column.role = NEITHER if stated_roles.get(role) else role
-    if not (options.seed or options.lines_are_runs):
-        _find_seed(table)
-    _read_states(table)
-    _settle_roles(table)
-    if not settings:
-        _leave_out_results(table)
-    if not table.with_role(UNCLEAR):
-        _check_levels(table)
-        _reduce(table, options)
-        if not settings:
-            _leave_out(table)
-        if seeds := table.with_role(SEED):
-            _merge(table, table.with_role(SETTING) + seeds + table.with_role(ITEM))
-    if not (settings or metrics):
-        _refuse_long_format(table)
-    if problem := _problem(table, bool(settings or metrics)):
-        assigned = (
-            f"settings: {table.heads(SETTING)}; seed: {table.heads(SEED)}; metrics: {table.heads(METRIC)}"
-        )
-        fix = "Name the columns: --settings A,B --metrics C,D --seed S"
-        raise ConfigError(f"{table.file.name}: {assigned}; {problem}. {fix}")
-
-
-def _find_seed(table: RunTable) -> None:
-    """Take a column such as `data_seed` as the seed, if it is the only one.
-
-    Raises:
-        ConfigError: Several seeds vary, and do not vary together, so runs are not independent.
-    """
-    columns = table.with_role(SEED) + table.unassigned(OTHER_SEEDS)
-    seeds = [column for column in columns if len(set(column.cells)) > 1]
-    if len({len(set(column.cells)) for column in seeds} | {_count(table, seeds)}) > 1:
-        raise ConfigError(
-            f"{table.file.name}: {choices(column.head for column in seeds)} vary, and runs that share one of"
-            f" them are not independent. Average over the others, and name one: --seed {seeds[0].head}; or,"
-            " if each line is an independent run: --lines-are-runs"
-        )
-    if not table.with_role(SEED):
-        for column in seeds[:1]:
-            column.role = SEED
-
-
-def _settle_roles(table: RunTable) -> None:
-    """Take commits as the variants if no column is a setting. Refuse numbers of different notations."""
-    if not table.with_role(SETTING) and (commits := table.unassigned(COMMITS)[:1]):
-        commits[0].role, commits[0].is_text = SETTING, True
-    metric_names = {column.name for column in table.with_role(METRIC)}
-    for column in table.columns:
-        if column.role == ERROR_OF and column.error_of not in metric_names:
-            column.role = NEITHER
-        if column.role in (SETTING, METRIC, ERROR_OF) and column.notation.problem and not column.is_text:
-            table.refuse_number(column, column.notation.wrong)
-
-
-def _read_states(table: RunTable) -> None:
-    """Read which runs have failed, and leave out unfinished ones."""
-    unfinished = {}
-    for column in table.with_role(STATE):
-        for row, cell in enumerate(column.cells):
-            # Ray leaves `done` empty for a trial without results
-            word = re.sub(r"^\w+\.|[\W_]", "", cell.lower()) or "false" * (column.name == "done")
-            if word not in STATUS:
-                fix = f"If it is a setting: --settings {column.head},... States are {choices(STATUS, 99)}"
-                table.refuse(row, column, f"{cell!r} is no known state of a run. {fix}")
-            if STATUS[word] == "failed":
-                table.failures[row] = word
-            elif STATUS[word] == "unfinished":
-                unfinished[row] = f"not finished ({word})"
-    table.rows = [row for row in table.rows if row not in unfinished or table.failures[row]]
-    table.left_out.update(why for row, why in unfinished.items() if not table.failures[row])
-
-
-def _check_levels(table: RunTable) -> None:
-    """Refuse texts that would become one level, such as 1.1 and 1.10, or none and an empty cell."""
-    for column in table.with_role(SETTING):
-        first_rows: dict[Any, int] = {}
-        for row in table.rows:
-            first, cell = first_rows.setdefault(column.value(row), row), column.cells[row]
-            if cell != column.cells[first] and table.failures[row] == table.failures[first]:
-                table.refuse(
-                    row,
-                    column,
-                    f"{cell!r} would be the same level as {column.cells[first]!r} in line"
-                    f" {table.lines[first]}. Write them alike, or keep them apart: --texts {column.head}",
-                )
-
-
-def _reduce(table: RunTable, options: TableOptions) -> None:
-    """Keep one line of each run, or of each test item of a run.
-
-    A run has an id, or settings and a seed. Without both, lines of equal settings are several runs, unless
-    they have one name, are identical, or count steps.
-    """
-    names = table.with_role(SEED) or table.unassigned(RUN_NAMES)
-    keys = table.unassigned(RUN_IDS)[:1] or table.with_role(SETTING) + names
-    keys += table.with_role(ITEM)
-    if options.last or options.best:
-        metrics = table.with_role(METRIC)
-        count = len(table.rows)
-        # lines without a metric are steps between two evaluations
-        results = [row for row in table.rows if any(column.number(row) is not None for column in metrics)]
-        table.rows = results or table.rows
-        counter = table.find(options.last or options.best)
-        sign = 1 if options.last else score_of(counter, options.metrics).sign
-        if options.last:
-            _merge(table, [*keys, counter])
-        lines: dict[tuple[Any, ...], tuple[float, int]] = {}  # of each run: the largest number, and its row
-        for row in table.rows:
-            number = counter.number(row)
-            if number is None or isnan(number):
-                if options.last or counter.cells[row].lower() not in EMPTY:
-                    table.refuse_number(counter, counter.cells[row])
-                continue
-            key = table.key(row, keys)
-            lines[key] = max(lines.get(key, (-inf, row)), (sign * number, row), key=itemgetter(0))
-        rule = "last line"
-        if options.best:
-            rule = f"line with the {'highest' if sign > 0 else 'lowest'} {counter.head}"
-        option = f"--last {counter.head}" if options.last else f"--best {counter.head}"
-        without = f" ({count - len(table.rows):,} without a metric)" * (len(table.rows) < count)
-        note = f"{option}: of {count:,} lines{without}, the {rule} of each run counts"
-        numbers = sorted({sign * number for number, _ in lines.values()})
-        if options.last and len(numbers) > 1:
-            note += f", which is {counter.head} {numbers[0]:g} to {numbers[-1]:g}"
-        elif options.best and counter.role == METRIC:
-            note += f", so {counter.head} itself is the best of several lines"
-        table.notes.append(note)
-        chosen_rows = {key: row for key, (_, row) in lines.items()}
-        for row, column in product(table.rows, metrics):
-            chosen_row = chosen_rows.get(table.key(row, keys), row)
-            if column.number(row) is not None and not column.cells[chosen_row]:
-                table.refuse(
-                    chosen_row,
-                    column,
-                    f"the cell is empty, but line {table.lines[row]} of this run has a value. Judge it alone:"
-                    f" --metrics {column.head}, so that lines without it do not count",
-                )
-        table.rows = sorted(chosen_rows.values())
-    if not options.lines_are_runs:
-        _merge(table, keys)
-
-
-def _merge(table: RunTable, keys: Sequence[Column]) -> None:
-    """Keep the first of identical lines, and refuse other lines with equal keys."""
-    is_run = any(column.role != SETTING for column in keys)
-    steps = table.unassigned(STEPS)
-    compared = [column for column in table.columns if not column.head.lower().startswith("unnamed:")]
-    groups: dict[Any, dict[Any, int]] = {}
-    repeated: dict[int, str] = {}
-    for row in table.rows:
-        failure = table.failures[row]
-        group = groups.setdefault((failure, table.key(row, keys)), {})
-        cells = row if failure and not is_run else table.key(row, compared)
-        equal_row = group.setdefault(cells, row)
-        known_row = next(iter(group.values())) if equal_row == row else equal_row
-        if is_run and equal_row != row:
-            repeated[equal_row] = f"{repeated.get(equal_row, table.lines[equal_row])}={table.lines[row]}"
-        elif failure or known_row == row:
-            continue
-        elif is_run or known_row == equal_row or table.key(known_row, steps) != table.key(row, steps):
-            table.refuse_lines(known_row, row, keys)
-    table.rows = sorted(row for group in groups.values() for row in group.values())
-    if repeated:
-        table.notes.append(f"equal lines of one run count once: lines {choices(repeated.values(), 6)}")
-
-
-def _count(table: RunTable, columns: Sequence[Column]) -> int:
-    """Count the different rows of these columns."""
-    return len({table.key(row, columns) for row in table.rows})
-
-
-def _leave_out(table: RunTable) -> None:
-    """Exclude files of single runs. Other texts that differ in each row may be settings or names."""
-    count = len(table.rows)
-    settings = table.with_role(SETTING)
-    texts = [column for column in settings if not column.numbers and _count(table, [column]) == count]
-    if 1 < _count(table, [column for column in settings if column not in texts]) < count:
-        for column in texts:
-            column.role = NEITHER if column.matches(FILES) else UNCLEAR
-
-
-def _leave_out_results(table: RunTable) -> None:
-    """Exclude columns that item and settings decide, such as the item's category or the model's answer."""
-    columns = [column for column in table.columns if column.role in (SETTING, UNCLEAR)]
-    columns.sort(key=lambda column: len(set(column.cells)), reverse=True)
-    for column in columns if table.with_role(ITEM) else ():
-        roles = (SETTING, UNCLEAR, SEED, ITEM)
-        other_columns = [key for key in table.columns if key.role in roles and key is not column]
-        is_decided = _count(table, other_columns) == _count(table, [*other_columns, column])
-        if is_decided and len(set(column.cells)) > 1 and not column.matches(BLOCKS):
-            column.role = NEITHER
-
-
-def _refuse_long_format(table: RunTable) -> None:
-    """Refuse a table with a line for each metric of a run: a mean over accuracy and loss has no meaning."""
-    values = [column.head for column in table.with_role(METRIC) if column.matches(VALUES)]
-    for column in table.with_role(SETTING) if values else ():
-        if column.matches(MEASURES) and not column.kind and len(set(column.cells)) > 1:
-            raise ConfigError(
-                f"{table.file.name}: {column.head} ({choices(dict.fromkeys(column.cells), 4)}) names what"
-                f" {values[0]} is. Give each metric a column: in pandas, frame.pivot(index=[...],"
-                f" columns={column.head!r}, values={values[0]!r}); or, if it is a setting, state --settings"
-            )
-
-
-def _problem(table: RunTable, is_stated: bool) -> str:
-    """Return why the roles of the columns are wrong or unclear; empty if they are plausible."""
-    settings = table.with_role(SETTING)
-    metrics = table.with_role(METRIC)
-    unclear = table.with_role(UNCLEAR)
-    if sum(column.name.isdigit() for column in unclear) > 1:
-        return "columns named by numbers look like seeds, but each run needs its own line. Use pandas.melt"
-    if unclear:
-        return f"unclear: {choices(column.head for column in unclear)}"
-    if not settings or not metrics:
-        return f"no column is a {METRIC if settings else SETTING}"
-    if (
-        not is_stated
-        and _count(table, settings) == len(table.rows)
-        and _count(table, table.with_role(SEED)) > 1
-    ):
-        return "there are several seeds, but all runs have different settings"
-    for name, count in Counter(column.name for column in (*settings, *metrics)).items():
-        if count > 1:
-            return f"{count} of these columns would be named {name!r}"
-    return ""
-
-
-# ------------------------------------------------------------------------------------------------------------
-# runs
 
 
 def finished_runs(table: RunTable, program: str) -> tuple[dict[str, ImportedRun], list[str]]:

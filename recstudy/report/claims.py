@@ -26,34 +26,22 @@ This claim says that accuracy at 16 supervision steps is at least half a point b
 The claims are the first part of a plan's report. report/registration.py records when each was first stated.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
-from itertools import chain, product
-from math import inf
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
-from recstudy.base.errors import ConfigError, choices
+from recstudy.base.errors import ConfigError
 from recstudy.base.explained import explained
-from recstudy.base.values import canonical
 from recstudy.evidence.seeds import MAX_ALPHA, MIN_ALPHA
-from recstudy.records import Json
-from recstudy.records.study_schema import VariantRecord
-from recstudy.report.blocks import MIN_BLOCKS, Block, block_words
-from recstudy.report.names import at_depth, axis_title, is_selected, level_of, metric, value_text
+from recstudy.report.names import axis_title, metric, value_text
 from recstudy.report.parts import PARTS, BesidePublished, OfMetric, OfVariants, Part
 
 Selector = dict[str, Any]
-Weights = dict[int, dict[str, float]]  # variant -> metric -> its weight in a contrast
-Contrasts = list[tuple[Block, Weights]]
-Tune = Callable[[Sequence[int]], int]  # returns the variant that is best on the selection split
 # keys of a selector that choose the number, not the variant
 DEPTH, METRIC, TUNED = "eval.depth", "metric", "tuned"
-ROUNDING = 1e-12  # rounding error of weights that cancel
 CHECKED = ConfigDict(extra="forbid")
 
 
@@ -123,13 +111,18 @@ class Claim:
         elif len(bounds) == 2 and bounds[0] >= bounds[1]:
             problem = f"needs an at_least below its at_most, but got {' and '.join(map(value_text, bounds))}"
         if problem:
-            raise ConfigError(f"{_claim_name(self)} {problem}")
+            raise ConfigError(f"{self.subject} {problem}")
         if self.of is None and self.lower is None:  # as in version 0.2
             at_least = self.margin if self.within is None else None
             self.__dict__.update(of=self.higher, at_least=at_least, higher=None, margin=0.0, lacks_lower=True)
         metric_names = [selector.get(METRIC) for _, selector in self.selectors]
         if all(metric_names):  # then the score of the runs plays no part
             object.__setattr__(self, "metric", metric_names[0])
+
+    @property
+    def subject(self) -> str:
+        """The claim as the subject of a message."""
+        return f"the claim {self.text!r}"
 
     @property
     def has_no_lower(self) -> bool:
@@ -251,7 +244,7 @@ class Claims(QuestionPart):
         for claim in self.claims:
             if any(name in selector for _, selector in claim.selectors for name in (DEPTH, TUNED)):
                 raise ConfigError(
-                    f"{_claim_name(claim)} uses {DEPTH} or {TUNED}, which only the recursive models have"
+                    f"{claim.subject} uses {DEPTH} or {TUNED}, which only the recursive models have"
                 )
         return self
 
@@ -298,230 +291,6 @@ class Effects(QuestionPart, OfMetric, OfVariants):
     def heading(self) -> str:
         subject = self.subject if self.base is None else "differences between levels"
         return self.title or f"{metric(self.metric).title}: {subject}"
-
-
-def variants_of(
-    claim: Claim, variants: Sequence[VariantRecord], configs: Sequence[Json], blocks: Sequence[Block] = ()
-) -> list[int]:
-    """Return the variants that a claim compares, those among which a setting is tuned included.
-
-    The arguments and errors are those of `weights_each`. `each` is ignored.
-    """
-    contrasts = weights_each(replace(claim, each=False), variants, configs, blocks)
-    return list(dict.fromkeys(index for _, weights in contrasts for index in weights))
-
-
-def check_claim(
-    claim: Claim, variants: Sequence[VariantRecord], configs: Sequence[Json], blocks: Sequence[Block]
-) -> None:
-    """Refuse a claim that no plan should have; the arguments and further errors are those of `weights_each`.
-
-    Raises:
-        ConfigError: A margin covers all values of the metric, the sides share a variant, or one side averages
-            over levels of a setting that the other side lacks, so that the difference contains one of this
-            setting.
-    """
-    weights_each(claim, variants, configs, blocks)
-    selected = _select(claim, variants, configs)
-    for _, name, _ in selected:
-        definition = metric(name.partition("@")[0])
-        low, high = definition.bounds or (0.0, inf)
-        for size in (claim.margin, claim.within or 0.0):
-            if size >= high - low:
-                raise ConfigError(
-                    f"{_claim_name(claim)} has a margin of {value_text(size)}, but {definition.heading} is"
-                    f" between {low:g} and {high:g}. Write {(high - low) / 100:g} for a hundredth of it"
-                )
-    if len(selected) % 2:
-        return
-    for (_, name, ours), (_, other_name, theirs) in zip(selected[::2], selected[1::2], strict=True):
-        if name == other_name and (shared := [variants[index].label for index in ours if index in theirs]):
-            raise ConfigError(
-                f"{_claim_name(claim)} has {choices(shared, 3)} on both sides. Name levels that differ"
-            )
-    if claim.each:
-        return
-    of_blocks = {name for block in blocks for name, _ in block}
-    pairs = zip(claim.selectors[::2], claim.selectors[1::2], selected[::2], selected[1::2], strict=False)
-    for (_, higher), (_, lower), (_, _, ours), (_, _, theirs) in pairs:
-        named, settings = {*higher, *lower}, [variant.levels for variant in variants]
-        for axis in dict.fromkeys(chain(*(variants[index].levels for index in (*ours, *theirs)))):
-            levels = [[variants[index].levels.get(axis) for index in side] for side in (ours, theirs)]
-            texts = [sorted({value_text(level) for level in side if level is not None}) for side in levels]
-            is_named = axis in {*of_blocks, *(higher.keys() & lower.keys())} or named & {TUNED, "variant"}
-            is_average = all(texts) and max(map(len, texts)) > 1
-            if texts[0] != texts[1] and is_average and not is_named and not depends(axis, named, settings):
-                raise ConfigError(
-                    f"{_claim_name(claim)} is about {axis_title(axis)} {choices(texts[0])} on one side and"
-                    f" {axis_title(axis)} {choices(texts[1])} on the other, so its difference would contain"
-                    f" that of {axis_title(axis)}. Name {axis} on both sides"
-                )
-
-
-def depends(axis: str, other_axes: Iterable[str], settings: Iterable[Mapping[str, Any]]) -> bool:
-    """Return whether the levels of other axes decide the level of this one, as a model decides its size."""
-    levels = [([run.get(name) for name in other_axes], run.get(axis)) for run in settings]
-    return len({canonical(key) for key, _ in levels}) == len({canonical([*pair]) for pair in levels})
-
-
-def average(contrasts: Sequence[Weights]) -> Weights:
-    """Return the mean of several contrasts."""
-    result: Weights = defaultdict(lambda: defaultdict(float))
-    for contrast_weights in contrasts:
-        for index, terms in contrast_weights.items():
-            for name, weight in terms.items():
-                result[index][name] += weight / len(contrasts)
-    return result
-
-
-def weights_each(
-    claim: Claim,
-    variants: Sequence[VariantRecord],
-    configs: Sequence[Json],
-    blocks: Sequence[Block] = (),
-    tune: Tune | None = None,
-) -> Contrasts:
-    """Return every contrast of a claim with its block: one for each block, or for each pair with `each`.
-
-    All variants that a selector matches in a block have the same weight. Runs that are planned under two
-    labels count once.
-
-    Args:
-        claim: A claim with its metric.
-        variants: The variants of the plan.
-        configs: The config fields of each variant by dotted path.
-        blocks: The block of each variant. By default all variants are in one block.
-        tune: Chooses the variant that a tuned selector means. Without results, all matching variants count.
-
-    Raises:
-        ConfigError: A selector matches no variant or one that leaks, both sides are the same, the sides share
-            no block, or the metric needs no test; or the claim has `each`, and there is one contrast.
-    """
-    contrasts: Contrasts = []
-    selected = _select(claim, variants, configs)
-    for block in _shared_blocks(claim, selected, blocks):
-        parts = []
-        for (sign, name, indices), (_, selector) in zip(selected, claim.selectors, strict=True):
-            in_block = [index for index in indices if block is None or blocks[index] == block]
-            parts.append((sign, name, [tune(in_block)] if tune and TUNED in selector else in_block))
-        pairs = _pairs(claim, parts) if claim.each else [parts]
-        contrasts += [(block or (), _weights(claim, pair)) for pair in pairs]
-    if claim.each and len(contrasts) < 2:
-        raise ConfigError(
-            f"{_claim_name(claim)} has each=True, but each side matches one variant: leave out each"
-        )
-    if claim.over == "blocks" and (claim.each or len(contrasts) < MIN_BLOCKS):
-        raise ConfigError(
-            f"{_claim_name(claim)} is over blocks, which needs at least {MIN_BLOCKS} blocks and no each, but"
-            f" there are {len(contrasts)}"
-        )
-    return contrasts
-
-
-Selected = tuple[float, str, list[int]]  # sign, metric and variants of a selector
-
-
-def _shared_blocks(claim: Claim, selected: list[Selected], blocks: Sequence[Block]) -> Sequence[Block | None]:
-    """Return the blocks that all selectors match; None stands for all variants without regard to blocks.
-
-    Raises:
-        ConfigError: Two selectors that are compared match no common block.
-    """
-    if not any(blocks):
-        return [None]
-    matches = [{blocks[index] for index in indices} for _, _, indices in selected]
-    shared = set.intersection(*matches)
-    if shared:
-        return [block for block in dict.fromkeys(blocks) if block in shared]
-    # Two interactions may be of different blocks, because each is a difference within its own.
-    if len(matches) == 4 and matches[0] & matches[1] and matches[2] & matches[3]:
-        return [None]
-    words = " with ".join(" and ".join(sorted(map(block_words, names))) for names in matches)
-    raise ConfigError(
-        f"{_claim_name(claim)} compares {words}: a comparison never crosses blocks. Name the same block on"
-        " both sides"
-    )
-
-
-def _pairs(claim: Claim, selected: list[Selected]) -> list[list[Selected]]:
-    """Return each variant of `higher` with each of `lower`."""
-    options: list[list[list[Selected]]] = []
-    for side in claim.sides:
-        if isinstance(side, dict):
-            (sign, name, indices), *selected = selected
-            options.append([[(sign, name, [index])] for index in indices])
-        else:  # an interaction stays a difference of means
-            options.append([selected[:2]])
-            selected = selected[2:]
-    return [[*chain(*pair)] for pair in product(*options)]
-
-
-def _select(claim: Claim, variants: Sequence[VariantRecord], configs: Sequence[Json]) -> list[Selected]:
-    """Return the variants of each selector of `higher`, then of `lower`."""
-    selected: list[Selected] = []
-    first: dict[str, int] = {}  # settings -> the first variant that has them
-    for sign, selector in claim.selectors:
-        name = selector.get(METRIC, claim.metric)
-        matches = _matching_variants(claim, selector, variants, configs)
-        if metric(name).computed:
-            raise ConfigError(
-                f"{_claim_name(claim)} is about {name!r}, which follows from the config and needs no test"
-            )
-        # Runs that are planned under two labels have equal settings and count once.
-        keys = (first.setdefault(canonical(configs[index]), index) for index in matches)
-        distinct_variants = list(dict.fromkeys(keys))
-        measured = at_depth(name, selector[DEPTH]) if DEPTH in selector else name
-        selected.append((sign, measured, distinct_variants))
-    return selected
-
-
-def _weights(claim: Claim, selected: Iterable[Selected]) -> Weights:
-    sums: Weights = defaultdict(lambda: defaultdict(float))
-    for sign, name, indices in selected:
-        for index in indices:
-            sums[index][name] += sign / len(indices)
-    weights: Weights = {}
-    for index, terms in sums.items():
-        nonzero = {name: weight for name, weight in terms.items() if abs(weight) > ROUNDING}
-        weights |= {index: nonzero} if nonzero else {}
-    if not weights:
-        raise ConfigError(f"{_claim_name(claim)} compares runs with themselves: {claim.contrast}")
-    return weights
-
-
-def _matching_variants(
-    claim: Claim, selector: Selector, variants: Sequence[VariantRecord], configs: Sequence[Json]
-) -> list[int]:
-    """Return the variants that a selector of the claim matches.
-
-    Raises:
-        ConfigError: No variant matches, or one that does cannot be compared.
-    """
-    levels = [partial(level_of, variant, config) for variant, config in zip(variants, configs, strict=True)]
-    settings = {name: level for name, level in selector.items() if name not in (DEPTH, METRIC, TUNED)}
-    matches = [index for index, level in enumerate(levels) if is_selected(settings, level)]
-    if not matches:
-        available = []
-        for name in settings:
-            available.append(choices(dict.fromkeys(f"{name}={value_text(level(name))}" for level in levels)))
-        raise ConfigError(
-            f"{_claim_name(claim)} names {value_text(selector)}, which no variant has: there are"
-            f" {'; '.join(available)}"
-        )
-    for index in matches:
-        label, deepest = variants[index].label, configs[index].get("train.evaluation_depths")
-        if variants[index].leaks:
-            raise ConfigError(f"{_claim_name(claim)} is about {label!r}, which leaks: choose other variants")
-        if DEPTH in selector and deepest is not None and selector[DEPTH] not in range(1, deepest + 1):
-            raise ConfigError(
-                f"{_claim_name(claim)} names {DEPTH}={selector[DEPTH]}, but {label!r} is tested after 1 to"
-                f" {deepest} steps: set train.evaluation_depths"
-            )
-    return matches
-
-
-def _claim_name(claim: Claim) -> str:
-    return f"the claim {claim.text!r}"
 
 
 def _words(side: Side, level_words: LevelWords, every: str = "all") -> str:

@@ -15,7 +15,8 @@ from typing import Any
 from recstudy.base.errors import ConfigError, choices
 from recstudy.evidence import Estimate
 from recstudy.report.blocks import Block, block_words, differ
-from recstudy.report.claims import Effects, Weights, average
+from recstudy.report.claims import Effects
+from recstudy.report.contrasts import Weights, average
 from recstudy.report.fits import weighted_mean
 from recstudy.report.names import axis_title, difference_form, level_words, metric, value_text
 from recstudy.report.question_rows import Family, QuestionRow

@@ -41,15 +41,11 @@ from recstudy.report.claims import (
     METRIC,
     Claim,
     Claims,
-    Contrasts,
     Differences,
     Effects,
     QuestionPart,
-    Weights,
-    average,
-    variants_of,
-    weights_each,
 )
+from recstudy.report.contrasts import Contrasts, Weights, average, variants_of, weights_each
 from recstudy.report.fits import MAX_RUNS, Fits, fits_of, item_scores, protocol, scale_of, seeds_of
 from recstudy.report.margins import ask_margins, mark_differing
 from recstudy.report.names import (

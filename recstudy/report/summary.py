@@ -27,7 +27,8 @@ from recstudy.records.runs import STATUSES, Row, distinct, origin
 from recstudy.records.study_schema import SearchRecord
 from recstudy.report.caveats import SELECTIONS, seed_words, status_words, warnings
 from recstudy.report.cell_text import cell_text
-from recstudy.report.claims import Claim, QuestionPart, variants_of
+from recstudy.report.claims import Claim, QuestionPart
+from recstudy.report.contrasts import variants_of
 from recstudy.report.family import published_values
 from recstudy.report.findings import METHOD, findings
 from recstudy.report.fits import are_over_items, unseen_split_notes

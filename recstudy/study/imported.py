@@ -14,7 +14,7 @@ from recstudy.programs.table import TableProgram
 from recstudy.programs.table_options import TableOptions
 from recstudy.records import Run
 from recstudy.records.study_schema import Imported, ImportedFile, ImportedRun
-from recstudy.report.claims import depends
+from recstudy.report.contrasts import depends
 from recstudy.report.names import plural
 from recstudy.study.claims_file import ClaimsFile
 from recstudy.study.design import MOST_RUNS, Variant

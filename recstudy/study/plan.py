@@ -36,7 +36,7 @@ from recstudy.report import (
     check_report,
 )
 from recstudy.report.blocks import blocks_of
-from recstudy.report.claims import check_claim
+from recstudy.report.contrasts import check_claim
 from recstudy.report.names import setting_name
 from recstudy.study.budget import Budget
 from recstudy.study.design import MOST_RUNS, Changes, Variant

@@ -25,10 +25,11 @@ from recstudy.programs.columns import (
     name_of,
 )
 from recstudy.programs.metric import Metric, metric_fields, scale_problem, using_metrics
-from recstudy.programs.table import PROGRAM, RunTable, TableProgram, assign, finished_runs
+from recstudy.programs.table import PROGRAM, RunTable, TableProgram, finished_runs
 from recstudy.programs.table_files import frame_table, read_table
 from recstudy.programs.table_metrics import described_metrics, score_of, table_metric
 from recstudy.programs.table_options import MetricFields, TableOptions
+from recstudy.programs.table_roles import assign
 from recstudy.records import Results, write_whole
 from recstudy.records.plans import IMPORTED, read_imported
 from recstudy.records.reading import adapter

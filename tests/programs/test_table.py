@@ -15,12 +15,12 @@ from recstudy.programs.own import OwnSettings
 from recstudy.programs.table import (
     PROGRAM,
     TableProgram,
-    assign,
     finished_runs,
 )
 from recstudy.programs.table_files import read_table
 from recstudy.programs.table_metrics import table_metric
 from recstudy.programs.table_options import TableOptions
+from recstudy.programs.table_roles import assign
 
 GRID = "lr,depth,seed,accuracy\n0.1,1,0,90.1\n0.1,1,1,90.4\n0.1,2,0,91.1\n0.1,2,1,91.8\n"
 WANDB = """"Name","State","Notes","User","Tags","Created","Runtime","Sweep","GPU Type","ID","lr","optimizer","seed","accuracy","val/loss","_step","_runtime","_timestamp"

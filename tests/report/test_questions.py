@@ -36,7 +36,7 @@ from recstudy.records.study_schema import VariantRecord
 from recstudy.recursive import Digits, RunConfig, TrainConfig, ViTRM
 from recstudy.report import Differences, Effects
 from recstudy.report.cells import cell
-from recstudy.report.claims import weights_each
+from recstudy.report.contrasts import weights_each
 from recstudy.report.family import family
 from recstudy.report.findings import claim_text
 from recstudy.report.parts import parts_of
