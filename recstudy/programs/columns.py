@@ -43,7 +43,7 @@ RUN_IDS = re.compile("((run|trial)_)?(id|uuid|number)|run|_?wandb_id")
 RUN_NAMES = re.compile("(run_|display_|trial_)?name")
 # counters of a run's lines, if it has several
 STEPS = re.compile(
-    "((current|train|training|trainer|global|trainer_global)_|_)?(epoch|step|iter|iteration|timestep)"
+    "((current|train|training|trainer|global|trainer_global)_|_)?(epoch|step|iter|iteration|timestep)|env_steps?"
     "|_?(runtime|timestamp)|time_total_s|timesteps_total"
 )
 FILES = re.compile("(.*_)?(path|dir|folder|file|url|hash|out|output|checkpoint|ckpt|command)")
@@ -88,6 +88,7 @@ AROUND = (
 )
 LOWER = re.compile(rf"(.*_)?(({ERROR})(_.*)?|({COST}|{SIZE})(_({UNITS}|{AROUND}))*)")  # is better
 HIGHER = re.compile(rf"(.*_)?({SURE})s?[0-9]*(_.*)?")  # is better
+NO_SCORE = re.compile("(.*_)?(drop|gap|diff(erence)?|degradation)|.*(time|steps|epochs)_to_.*")  # of a score
 TRAINING = re.compile("(.*_)?train(ing)?_.*")  # metrics that are no score
 USUAL_COST = re.compile(rf"(.*_)?({COST}|latency)(_({UNITS}|{AROUND}))*")
 USUAL_METRIC = re.compile(rf"(({AROUND})_)*(({ERROR})|({SCORE})s?[0-9]*)(_({AROUND}|{ERROR}|{SCORE}))*")
@@ -95,6 +96,9 @@ BLOCKS = re.compile(
     "(dataset|data|data_set|task|benchmark|env|environment|game|subject|fold|split)(_?(name|id))?"
 )
 FOLDS = re.compile("(cv_?)?(fold|split)(_?(name|id))?")
+# Levels of a column with results of training and of a test.
+SPLITS = re.compile("train(ing)?"), re.compile("val(id(ation)?)?|dev|test|eval(uation)?")
+VERSIONS = re.compile("(.*_)?version")
 USUAL_SETTINGS = re.compile(
     """(.*_)?(lr|learning_rate|size|dims?|dimension|width|depth|layers?|heads?|units|channels|filters|experts|epochs|dropout
     |momentum|weight_decay|decay|smoothing|blocks|classes)|.*_steps
@@ -225,8 +229,15 @@ def direction_of(head: str) -> Literal["higher", "lower"] | None:
 
     >>> direction_of("valLoss"), direction_of("HD95 \N{DOWNWARDS ARROW}"), direction_of("mae_top1_acc")
     ('lower', 'lower', None)
+    >>> direction_of("test_neg_mean_squared_error"), direction_of("accuracy_drop")
+    ('higher', None)
     """
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name_of(head)).lower()
+    if negative := re.fullmatch("(.*_)?neg_(.+)", words):  # scikit-learn negates losses
+        opposite = direction_of(negative[2])
+        return opposite and ("lower" if opposite == "higher" else "higher")
+    if NO_SCORE.fullmatch(words):
+        return None
     is_lower = "\N{DOWNWARDS ARROW}" in head or bool(LOWER.fullmatch(words))
     is_higher = "\N{UPWARDS ARROW}" in head or bool(HIGHER.fullmatch(words))
     if is_lower == is_higher:

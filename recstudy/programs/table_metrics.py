@@ -6,7 +6,7 @@ from dataclasses import fields
 from typing import Any
 
 from recstudy.base.errors import ConfigError, choices, nearest
-from recstudy.programs.columns import PREFIX, Column, direction_of, name_of
+from recstudy.programs.columns import PREFIX, SHARES, Column, direction_of, name_of
 from recstudy.programs.metric import Metric
 from recstudy.programs.table_options import MetricFields, listed
 from recstudy.records.study_schema import MetricRecord
@@ -49,6 +49,24 @@ def _words(words: Sequence[str]) -> dict[str, Any] | None:
         else:
             fields["unit"] = word
     return fields
+
+
+def check_scale(column: Column, numbers: Sequence[float]) -> None:
+    """Refuse shares among the percentages of a score.
+
+    Args:
+        column: The column of the score.
+        numbers: Its values, those of earlier imports included.
+
+    Raises:
+        ConfigError: Some values are between 0 and 1, and others above 1.
+    """
+    shares = [number for number in numbers if 0 < number < 1]
+    if column.matches(SHARES) and shares and 1 < max(numbers) <= 100:
+        raise ConfigError(
+            f"{column.head} has values such as {shares[0]:g} and {max(numbers):g}, which look like"
+            f" shares and percentages. Write all in percent, or state it: --metrics {column.head}:%"
+        )
 
 
 def score_of(column: Column, described: Mapping[str, MetricFields], items: int = 0) -> Metric:
@@ -100,12 +118,8 @@ def table_metric(column: Column, described: Mapping[str, MetricFields], items: i
         "better": direction_of(column.head),
         "unit": column.notation.unit or ("%" if is_percent else ""),
     }
-    shares = [number for number in column.numbers if 0 < number < 1]
-    if is_percent and shares and not overrides.get("unit"):
-        raise ConfigError(
-            f"{column.head} has values such as {shares[0]:g} and {max(column.numbers):g}, which look like"
-            f" shares and percentages. Write all in percent, or state it: --metrics {column.head}:%"
-        )
+    if not overrides.get("unit"):
+        check_scale(column, column.numbers)
     unit = {**usual, **overrides}["unit"]
     usual |= {} if unit == "%" else {"form": ".6g"}  # single runs may differ in the sixth digit
     if items and (column.is_boolean or {*column.numbers} <= {0.0, 1.0}):

@@ -8,7 +8,7 @@ unclear, and `assign` refuses them. Levels, lines and states that allow two read
 import re
 from collections import Counter
 from collections.abc import Sequence
-from itertools import product
+from itertools import pairwise, product
 from math import inf, isnan
 from operator import itemgetter
 from typing import Any
@@ -21,6 +21,7 @@ from recstudy.programs.columns import (
     ERROR_OF,
     FILES,
     ITEM,
+    ITEM_IDS,
     MEASURES,
     METRIC,
     NEITHER,
@@ -30,13 +31,16 @@ from recstudy.programs.columns import (
     SEED,
     SEEDS,
     SETTING,
+    SPLITS,
     STATE,
     STATE_NAMES,
     STATUS,
     STEPS,
     UNCLEAR,
     VALUES,
+    VERSIONS,
     Column,
+    name_of,
 )
 from recstudy.programs.table import RunTable
 from recstudy.programs.table_metrics import score_of
@@ -64,6 +68,8 @@ def assign(table: RunTable, options: TableOptions = NO_OPTIONS) -> None:
     column_roles = {column: role for role, names in roles for column in map(table.find, filter(None, names))}
     for column in map(table.find, options.texts):
         column.is_text = True
+    for column in (column for column in table.columns if column.matches(VERSIONS)):
+        column.is_text = True  # version 1.10 is not 1.1
     table.columns = [*column_roles, *(column for column in table.columns if column not in column_roles)]
     stated_roles = {SETTING: settings, METRIC: metrics, UNCLEAR: settings}
     names = {column.name for column in table.columns}
@@ -76,6 +82,8 @@ def assign(table: RunTable, options: TableOptions = NO_OPTIONS) -> None:
             column.role = SEED
         elif not (options.items or options.lines_are_runs or table.with_role(ITEM)) and column.has_items:
             column.role = ITEM
+        elif options.items == "none" and column.matches(ITEM_IDS):
+            column.role = NEITHER
         elif column.error_of in names:
             column.role = ERROR_OF
         else:
@@ -86,9 +94,11 @@ def assign(table: RunTable, options: TableOptions = NO_OPTIONS) -> None:
     _read_states(table)
     _settle_roles(table)
     if not settings:
+        _check_columns(table, options)
         _leave_out_results(table)
     if not table.with_role(UNCLEAR):
         _check_levels(table)
+        _check_empty(table)
         _reduce(table, options)
         if not settings:
             _leave_out(table)
@@ -110,7 +120,7 @@ def _find_seed(table: RunTable) -> None:
     Raises:
         ConfigError: Several seeds vary, and do not vary together, so runs are not independent.
     """
-    columns = table.with_role(SEED) + table.unassigned(OTHER_SEEDS)
+    columns = table.with_role(SEED) + table.unassigned(OTHER_SEEDS) + table.unassigned(SEEDS)
     seeds = [column for column in columns if len(set(column.cells)) > 1]
     if len({len(set(column.cells)) for column in seeds} | {_count(table, seeds)}) > 1:
         raise ConfigError(
@@ -136,12 +146,21 @@ def _settle_roles(table: RunTable) -> None:
 
 
 def _read_states(table: RunTable) -> None:
-    """Read which runs have failed, and leave out unfinished ones."""
-    unfinished = {}
+    """Read which runs have failed, and leave out unfinished ones.
+
+    A test item that failed counts with its value. Without one it is refused: the others may be easier items.
+    """
+    unfinished, has_items = {}, bool(table.with_role(ITEM))
     for column in table.with_role(STATE):
         for row, cell in enumerate(column.cells):
             # Ray leaves `done` empty for a trial without results
             word = re.sub(r"^\w+\.|[\W_]", "", cell.lower()) or "false" * (column.name == "done")
+            if has_items:
+                empty = [metric for metric in table.with_role(METRIC) if metric.cells[row].lower() in EMPTY]
+                if empty and STATUS.get(word, "done") != "done":
+                    fix = "Write the value that counts, such as 0"
+                    table.refuse(row, empty[0], f"the cell is empty, and {column.head} is {cell!r}. {fix}")
+                continue
             if word not in STATUS:
                 fix = f"If it is a setting: --settings {column.head},... States are {choices(STATUS, 99)}"
                 table.refuse(row, column, f"{cell!r} is no known state of a run. {fix}")
@@ -151,6 +170,40 @@ def _read_states(table: RunTable) -> None:
                 unfinished[row] = f"not finished ({word})"
     table.rows = [row for row in table.rows if row not in unfinished or table.failures[row]]
     table.left_out.update(why for row, why in unfinished.items() if not table.failures[row])
+
+
+def _check_columns(table: RunTable, options: TableOptions) -> None:
+    """Refuse items that may only number the lines, and results of training beside those of a test."""
+    settings, blocks = table.with_role(SETTING), [*map(name_of, options.blocks)]
+    for item in table.with_role(ITEM):
+        is_alone = len({*item.cells}) == len(item.cells) and not options.items
+        if is_alone and any(len({*column.cells}) > 1 for column in settings + table.with_role(SEED)):
+            raise ConfigError(
+                f"{table.file.name}: no two lines share their {item.head}. If it numbers the lines, state"
+                f" --items none; if it names test items, state --items {item.head}"
+            )
+    for column in settings:
+        levels = list(dict.fromkeys(column.texts))
+        is_split = all(any(map(pattern.fullmatch, map(str.lower, levels))) for pattern in SPLITS)
+        if is_split and column.name not in blocks:
+            raise ConfigError(
+                f"{table.file.name}: {column.head} is {choices(levels, 4)}, so a mean would be of training"
+                " and test. Keep the lines of one, or give each a column with pandas.pivot; or, if it is no"
+                f" such split: --blocks {column.head}"
+            )
+
+
+def _check_empty(table: RunTable) -> None:
+    """Refuse levels that stand in the first line of a group only, as in a spreadsheet with merged cells."""
+    columns = [column for column in table.with_role(SETTING) if len({*column.cells}) > 1]
+    if not columns or table.with_role(SEED) or table.unassigned(RUN_IDS) or table.unassigned(RUN_NAMES):
+        return
+    rows = [row for row in table.rows if not table.failures[row]]
+    is_empty = {row: not any(column.cells[row] for column in columns) for row in rows}
+    starts = [row for before, row in pairwise(rows) if is_empty[row] and not is_empty[before]]
+    if len(starts) > 1:
+        problem = "the cell is empty. Write the level in each line, or none if the setting is not used"
+        table.refuse(starts[0], columns[0], problem)
 
 
 def _check_levels(table: RunTable) -> None:
@@ -257,6 +310,11 @@ def _count(table: RunTable, columns: Sequence[Column]) -> int:
     return len({table.key(row, columns) for row in table.rows})
 
 
+def _decide(table: RunTable, keys: Sequence[Column], column: Column) -> bool:
+    """Return whether a column has one value for all rows with equal keys."""
+    return _count(table, keys) == _count(table, [*keys, column])
+
+
 def _leave_out(table: RunTable) -> None:
     """Exclude files of single runs. Other texts that differ in each row may be settings or names."""
     count = len(table.rows)
@@ -268,14 +326,20 @@ def _leave_out(table: RunTable) -> None:
 
 
 def _leave_out_results(table: RunTable) -> None:
-    """Exclude columns that item and settings decide, such as the item's category or the model's answer."""
-    columns = [column for column in table.columns if column.role in (SETTING, UNCLEAR)]
-    columns.sort(key=lambda column: len(set(column.cells)), reverse=True)
-    for column in columns if table.with_role(ITEM) else ():
-        roles = (SETTING, UNCLEAR, SEED, ITEM)
-        other_columns = [key for key in table.columns if key.role in roles and key is not column]
-        is_decided = _count(table, other_columns) == _count(table, [*other_columns, column])
-        if is_decided and len(set(column.cells)) > 1 and not column.matches(BLOCKS):
+    """Exclude columns that the item decides, such as its category, and those of answers.
+
+    Item and settings decide an answer, which differs within a run.
+    """
+    items, roles = table.with_role(ITEM), (SETTING, UNCLEAR, SEED)
+    columns = [column for column in table.columns if column.role in (SETTING, UNCLEAR) and items]
+    columns = [column for column in columns if len({*column.cells}) > 1 and not column.matches(BLOCKS)]
+    columns.sort(key=lambda column: len({*column.cells}), reverse=True)
+    if _count(table, items) < len(table.rows):
+        for column in columns:
+            column.role = NEITHER if _decide(table, items, column) else column.role
+    for column in columns:
+        keys = [key for key in table.columns if key.role in roles and key is not column]
+        if _decide(table, [*keys, *items], column) and not _decide(table, keys, column):
             column.role = NEITHER
 
 

@@ -43,25 +43,11 @@ def check_claim(
     """Refuse a claim that no plan should have; the arguments and further errors are those of `weights_each`.
 
     Raises:
-        ConfigError: A margin covers all values of the metric, the sides share a variant, or one side averages
-            over levels of a setting that the other side lacks, so that the difference contains one of this
-            setting.
+        ConfigError: A margin covers all values of the metric, the sides share a variant, or they have
+            different levels of a further setting, so that the difference contains one of this setting.
     """
     selected = _select(claim, variants, configs)
     _contrasts(claim, selected, blocks)
-    _check_margin(claim, selected)
-    if len(selected) % 2:
-        return
-    for (_, name, ours), (_, other_name, theirs) in zip(selected[::2], selected[1::2], strict=True):
-        if name == other_name and (shared := [variants[index].label for index in ours if index in theirs]):
-            raise ConfigError(
-                f"{claim.subject} has {choices(shared, 3)} on both sides. Name levels that differ"
-            )
-    if not claim.each:
-        _check_settings(claim, selected, variants, {name for block in blocks for name, _ in block})
-
-
-def _check_margin(claim: Claim, selected: Iterable[Selected]) -> None:
     for _, name, _ in selected:
         definition = metric(name.partition("@")[0])
         low, high = definition.bounds or (0.0, inf)
@@ -71,22 +57,38 @@ def _check_margin(claim: Claim, selected: Iterable[Selected]) -> None:
                     f"{claim.subject} has a margin of {value_text(size)}, but {definition.heading} is"
                     f" between {low:g} and {high:g}. Write {(high - low) / 100:g} for a hundredth of it"
                 )
+    if len(selected) % 2:
+        return
+    for (_, name, ours), (_, other_name, theirs) in zip(selected[::2], selected[1::2], strict=True):
+        if name == other_name and (shared := [variants[index].label for index in ours if index in theirs]):
+            raise ConfigError(
+                f"{claim.subject} has {choices(shared, 3)} on both sides. Name levels that differ"
+            )
+    if not claim.each:
+        _check_settings(claim, selected, variants, configs, {name for block in blocks for name, _ in block})
 
 
 def _check_settings(
-    claim: Claim, selected: Sequence[Selected], variants: Sequence[VariantRecord], of_blocks: set[str]
+    claim: Claim,
+    selected: Sequence[Selected],
+    variants: Sequence[VariantRecord],
+    configs: Sequence[Json],
+    of_blocks: set[str],
 ) -> None:
-    """Refuse an average over levels of a setting that the other side lacks."""
-    settings = [variant.levels for variant in variants]
+    """Refuse sides with different levels of a setting that the claim does not name."""
     pairs = zip(claim.selectors[::2], claim.selectors[1::2], selected[::2], selected[1::2], strict=False)
     for (_, higher), (_, lower), (_, _, ours), (_, _, theirs) in pairs:
-        named = {*higher, *lower}
-        for axis in dict.fromkeys(chain(*(settings[index] for index in (*ours, *theirs)))):
-            levels = [[settings[index].get(axis) for index in side] for side in (ours, theirs)]
+        names = {*higher, *lower} - {DEPTH, METRIC, TUNED}
+        settings = [
+            {**variant.levels, **{name: level_of(variant, config, name) for name in names}}
+            for variant, config in zip(variants, configs, strict=True)
+        ]
+        exempt = {*of_blocks, *(higher.keys() & lower.keys())}
+        for axis in dict.fromkeys(chain(*(variants[index].levels for index in (*ours, *theirs)))):
+            levels = [[variants[index].levels.get(axis) for index in side] for side in (ours, theirs)]
             texts = [sorted({value_text(level) for level in side if level is not None}) for side in levels]
-            is_named = axis in {*of_blocks, *(higher.keys() & lower.keys())} or named & {TUNED, "variant"}
-            is_average = all(texts) and max(map(len, texts)) > 1
-            if texts[0] != texts[1] and is_average and not is_named and not depends(axis, named, settings):
+            is_named = axis in exempt or TUNED in {*higher, *lower} or "variant" in names
+            if texts[0] != texts[1] and all(texts) and not is_named and not depends(axis, names, settings):
                 raise ConfigError(
                     f"{claim.subject} is about {axis_title(axis)} {choices(texts[0])} on one side and"
                     f" {axis_title(axis)} {choices(texts[1])} on the other, so its difference would contain"

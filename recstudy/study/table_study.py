@@ -27,7 +27,13 @@ from recstudy.programs.columns import (
 from recstudy.programs.metric import Metric, metric_fields, scale_problem, using_metrics
 from recstudy.programs.table import PROGRAM, RunTable, TableProgram, finished_runs
 from recstudy.programs.table_files import frame_table, read_table
-from recstudy.programs.table_metrics import described_metrics, score_of, table_metric
+from recstudy.programs.table_metrics import (
+    check_scale,
+    described_metrics,
+    score_of,
+    stated_fields,
+    table_metric,
+)
 from recstudy.programs.table_options import MetricFields, TableOptions
 from recstudy.programs.table_roles import assign
 from recstudy.records import Results, write_whole
@@ -93,6 +99,10 @@ def import_table(
     with results.holding(name, PRESET) as folder:
         earlier_imports = read_imported(folder)
         imported = merge_imports(Imported() if options.replace else earlier_imports, table.file, runs)
+        for column in table.with_role(METRIC):
+            if not stated_fields(column, options.metrics).get("unit"):
+                values = [run.metrics.get(column.name) for run in imported.runs.values()]
+                check_scale(column, [value for value in values if value is not None])
         with using_metrics(metrics):
             targets = published_values(published_path.absolute()) if published_path else ()
         program = TableProgram(name, metrics, claims.title, claims.data, imported.files)
@@ -110,9 +120,11 @@ def import_table(
 
 
 def _check_margins(claims: Iterable[Claim], table: RunTable, metrics: Mapping[str, Metric]) -> None:
-    """Refuse a claim that states points of a hundred about a score between 0 and 1."""
-    shares = {}  # scores without a unit -> their largest value
+    """Refuse points of a hundred about a score between 0 and 1, and a share about a score in percent."""
+    shares, percentages = {}, {}  # metric -> largest value of scores without a unit, smallest in percent
     for column in table.with_role(METRIC):
+        if metrics[column.name].unit == "%" and column.numbers:
+            percentages[column.name] = min(column.numbers)
         if column.matches(SHARES) and column.numbers and 0 <= min(column.numbers) <= max(column.numbers) <= 1:
             shares[column.name] = max(column.numbers)
     for claim in claims:
@@ -123,6 +135,12 @@ def _check_margins(claims: Iterable[Claim], table: RunTable, metrics: Mapping[st
             raise ConfigError(
                 f"the claim {claim.text!r} states {size:g}, but the values of {name} are at most"
                 f" {shares[name]:g}. Write {size / 100:g} for {size:g} of 100"
+            )
+        bounds = [bound for bound in (claim.at_least, claim.at_most) if bound is not None]
+        if percentages.get(name, 0.0) > 1 and any(0 < bound < 1 for bound in bounds):
+            raise ConfigError(
+                f"the claim {claim.text!r} states {max(bounds):g}, but the values of {name} are at least"
+                f" {percentages[name]:g} %. Write {100 * max(bounds):g} for {max(bounds):g} of 1"
             )
 
 

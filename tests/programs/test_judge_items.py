@@ -92,6 +92,25 @@ def test_means_over_different_items_are_refused():
     assert not Path("results/studies/table").exists()
 
 
+def test_an_item_that_failed_counts_with_its_value(capsys):
+    """Its state is no state of a run."""
+    plain = recstudy.judge(item_results(), claims=[BETTER], name="plain")
+    frame = item_results()
+    status = ["timeout" if correct == 0 and row % 3 else "ok" for row, correct in enumerate(frame.correct)]
+    study = recstudy.judge(frame.assign(status=status), claims=[BETTER])
+
+    assert study.answers.low.tolist() == plain.answers.low.tolist()
+    frame.loc[5, "correct"] = None
+    with pytest.raises(ConfigError, match=r"line 6, .* the cell is empty, and status is 'timeout'. Write"):
+        recstudy.judge(frame.assign(status=["timeout"] * 600))
+
+
+def test_settings_that_vary_together_are_no_answers():
+    frame = item_results().assign(temperature=lambda frame: frame.method.map({"A": 0.2, "B": 0.7}))
+    study = recstudy.judge(frame.assign(answer=[f"text {row}" for row in range(600)], topic=frame.item_id))
+    assert study.records.plan.variants[0].levels == {"method": "A", "temperature": 0.2}
+
+
 def test_each_seed_may_have_its_own_items():
     frame = item_results(seeds=3).assign(item_id=lambda rows: rows.item_id + rows.seed.astype(str))
     assert recstudy.judge(frame, claims=[BETTER]).estimates.n.tolist() == [3, 3]

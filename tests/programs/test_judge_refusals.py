@@ -46,6 +46,32 @@ def working_folder(tmp_path, monkeypatch):
         (runs().rename(columns={"accuracy": "loss_at_best_acc"}), {}, "does not say whether higher or lower"),
         (runs().drop(columns="seed"), {"paired": True}, "--paired needs the column of the folds or seeds"),
         (runs(seed=range(6)), {"paired": True}, "no other variant has a seed of method=A: 0, 1, 2."),
+        (
+            runs(random_state=[0, 0, 1, 0, 0, 1]),
+            {},
+            "seed, random_state vary, and runs that share one of them",
+        ),
+        (
+            runs().rename(columns={"accuracy": "f1"}).assign(f1=[0.9, 0.91, 0.92, 90.1, 90.2, 90.3]),
+            {},
+            "f1 has values such as 0.9 and 90.3, which look like shares and percentages",
+        ),
+        (
+            runs(idx=range(6)),
+            {},
+            "no two lines share their idx. If it numbers the lines, state --items none; if it names test items,",
+        ),
+        (
+            runs(split="test").pipe(lambda frame: pd.concat([frame, frame.assign(split="train")])),
+            {},
+            "split is test, train, so a mean would be of training and test. Keep the lines of one,",
+        ),
+        (
+            runs()[["method", "accuracy"]].assign(method=["A", "", "", "B", "", ""]),
+            {},
+            "line 2, column 'method': the cell is empty. Write the level in each line, or none",
+        ),
+        (runs().rename(columns={"accuracy": "accuracy_drop"}), {"metrics": "accuracy_drop"}, "_drop:higher"),
     ],
 )
 def test_a_table_with_two_readings_is_refused(frame, options, problem):
@@ -66,6 +92,16 @@ def test_a_table_with_two_readings_is_refused(frame, options, problem):
             runs(accuracy=[0.50, 0.51, 0.52, 0.92, 0.93, 0.94]),
             Claim("equal", higher={"method": "B"}, lower={"method": "A"}, within=1),
             "states 1, but the values of accuracy are at most 0.94. Write 0.01",
+        ),
+        (
+            of_settings(("A", 0.01, 90.1), ("B", 0.1, 92.1), ("C", 0.01, 88.1), ("C", 0.1, 90.1)),
+            BETTER,
+            "is about lr 0.1 on one side and lr 0.01 on the other",
+        ),
+        (
+            runs(),
+            Claim("B reaches 90 %", of={"method": "B"}, at_least=0.9),
+            "states 0.9, but the values of accuracy are at least 90.1 %. Write 90 for 0.9 of 1",
         ),
     ],
 )
@@ -108,6 +144,7 @@ def test_a_single_run_beside_several_is_undecided():
         ("testError", "lower"),
         ("brier_score", "lower"),
         ("my_dice", "higher"),
+        ("test_neg_log_loss", "higher"),
     ],
 )
 def test_the_direction_follows_from_the_name(head, better, capsys):
@@ -134,6 +171,20 @@ def test_runs_with_a_further_column_do_not_count_twice():
     with pytest.raises(ConfigError, match=r"line 1: this run differs .* only in that one has no lr"):
         recstudy.judge(runs(lr=0.1), name="runs", settings="method,lr", replace=False)
     assert len(recstudy.load("results/studies/runs/imported").runs) == 6
+
+
+def test_numbered_lines_are_runs_if_no_column_has_items():
+    plain = recstudy.judge(runs(), claims=[BETTER], name="plain")
+    study = recstudy.judge(runs(idx=range(6)), claims=[BETTER], items="none")
+    assert study.answers.low.tolist() == plain.answers.low.tolist()
+
+
+def test_imports_of_shares_and_percentages_are_not_pooled():
+    recstudy.judge(runs(accuracy=0.9), name="runs")
+    with pytest.raises(
+        ConfigError, match=r"accuracy has values such as 0.9 and 90.1, which look like shares"
+    ):
+        recstudy.judge(runs(accuracy=90.1, method="C"), name="runs", replace=False)
 
 
 def test_a_list_is_no_table():

@@ -194,8 +194,8 @@ WRONG = {
     "lr,status,acc\n1,done,0.5\n1,,0.6\n": "line 3, column 'status': '' is no known state",
     "lr,state,acc\n1,running,0.5\n1,queued,\n": "runs.csv has no finished run. 1 run left out: not finished (running); 1 run",
     # levels
-    "version,seed,acc\n1.1,0,0.9\n1.10,0,0.8\n": "line 3, column 'version': '1.10' would be the same level as '1.1' in line 2. "
-    "Write them alike, or keep them apart: --texts version",
+    "rank,seed,acc\n1.1,0,0.9\n1.10,0,0.8\n": "line 3, column 'rank': '1.10' would be the same level as '1.1' in line 2. "
+    "Write them alike, or keep them apart: --texts rank",
     "depth,seed,acc\n1,0,0.9\n1.0,1,0.8\n": "'1.0' would be the same level as '1' in line 2",
     "use_x,seed,acc\nTrue,0,0.9\n1,0,0.8\n": "'1' would be the same level as 'True' in line 2",
     "use_x,seed,acc\ntrue,0,0.9\nTRUE,1,0.8\n": "'TRUE' would be the same level as 'true' in line 2",
