@@ -372,6 +372,11 @@ def _problem(table: RunTable, is_stated: bool) -> str:
         and _count(table, table.with_role(SEED)) > 1
     ):
         return "there are several seeds, but all runs have different settings"
+    for column in settings if _count(table, table.with_role(SEED)) > 1 and not is_stated else ():
+        other_settings = [other for other in settings if other is not column]
+        is_alone = 2 * _count(table, settings) > len(table.rows) >= 2 * _count(table, other_settings)
+        if is_alone and column.numbers and _decide(table, [*other_settings, *table.with_role(SEED)], column):
+            return f"most seeds have their own {column.head}, as if it were a result"
     for name, count in Counter(column.name for column in (*settings, *metrics)).items():
         if count > 1:
             return f"{count} of these columns would be named {name!r}"

@@ -56,6 +56,7 @@ def working_folder(tmp_path, monkeypatch):
             {},
             "f1 has values such as 0.9 and 90.3, which look like shares and percentages",
         ),
+        (runs(epochs=[12, 13, 14, 12, 12, 14]), {}, "most seeds have their own epochs, as if it were"),
         (
             runs(idx=range(6)),
             {},
