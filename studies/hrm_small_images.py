@@ -20,8 +20,8 @@ the paper's parameters. It shows which of the two is ahead at this size. It cann
 paper's larger HRM.
 
 Cost: quick (digits), 6 minutes on 2 cores for five seeds in one process (measured); standard (MNIST), 6 hours
-on 2 cores in one process (measured); cpu (CIFAR-10, small networks), 2 hours on 2 cores; paper, 17 PFLOP per
-seed with evaluation: minutes of an H200.
+on 2 cores in one process (measured); cpu (CIFAR-10, small networks), 2 hours on 2 cores in two processes,
+compiled (measured); paper, 17 PFLOP per seed with evaluation: minutes of an H200.
 
     python studies/hrm_small_images.py
     python studies/hrm_small_images.py --preset cpu --data DIR
