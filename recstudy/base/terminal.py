@@ -190,7 +190,7 @@ def sigterm_restored() -> Iterator[None]:
                 on_sigterm(handler, number)
 
 
-ENDING = b"Stopping: each run finishes its epoch first. Ctrl-C or a second SIGTERM stops at once.\n"
+STOPPING = b"Stopping: each run finishes its epoch first. Ctrl-C or a second SIGTERM stops at once.\n"
 
 
 class Draining:
@@ -224,7 +224,7 @@ class Draining:
         self.is_requested = True
         stop_on_sigterm()
         with suppress(OSError):
-            os.write(2, ENDING)  # not print, whose own write the signal may have interrupted
+            os.write(2, STOPPING)  # not print, whose own write the signal may have interrupted
 
 
 @contextmanager

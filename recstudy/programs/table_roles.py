@@ -200,7 +200,7 @@ def _check_empty(table: RunTable) -> None:
         return
     rows = [row for row in table.rows if not table.failures[row]]
     is_empty = {row: not any(column.cells[row] for column in columns) for row in rows}
-    starts = [row for before, row in pairwise(rows) if is_empty[row] and not is_empty[before]]
+    starts = [row for previous, row in pairwise(rows) if is_empty[row] and not is_empty[previous]]
     if len(starts) > 1:
         problem = "the cell is empty. Write the level in each line, or none if the setting is not used"
         table.refuse(starts[0], columns[0], problem)
@@ -310,7 +310,7 @@ def _count(table: RunTable, columns: Sequence[Column]) -> int:
     return len({table.key(row, columns) for row in table.rows})
 
 
-def _decide(table: RunTable, keys: Sequence[Column], column: Column) -> bool:
+def _decides(table: RunTable, keys: Sequence[Column], column: Column) -> bool:
     """Return whether a column has one value for all rows with equal keys."""
     return _count(table, keys) == _count(table, [*keys, column])
 
@@ -336,10 +336,10 @@ def _leave_out_results(table: RunTable) -> None:
     columns.sort(key=lambda column: len({*column.cells}), reverse=True)
     if _count(table, items) < len(table.rows):
         for column in columns:
-            column.role = NEITHER if _decide(table, items, column) else column.role
+            column.role = NEITHER if _decides(table, items, column) else column.role
     for column in columns:
         keys = [key for key in table.columns if key.role in roles and key is not column]
-        if _decide(table, [*keys, *items], column) and not _decide(table, keys, column):
+        if _decides(table, [*keys, *items], column) and not _decides(table, keys, column):
             column.role = NEITHER
 
 
@@ -373,9 +373,9 @@ def _problem(table: RunTable, is_stated: bool) -> str:
     ):
         return "there are several seeds, but all runs have different settings"
     for column in settings if _count(table, table.with_role(SEED)) > 1 and not is_stated else ():
-        other_settings = [other for other in settings if other is not column]
+        other_settings = [key for key in settings if key is not column]
         is_alone = 2 * _count(table, settings) > len(table.rows) >= 2 * _count(table, other_settings)
-        if is_alone and column.numbers and _decide(table, [*other_settings, *table.with_role(SEED)], column):
+        if is_alone and column.numbers and _decides(table, [*other_settings, *table.with_role(SEED)], column):
             return f"most seeds have their own {column.head}, as if it were a result"
     for name, count in Counter(column.name for column in (*settings, *metrics)).items():
         if count > 1:
