@@ -190,18 +190,18 @@ def sigterm_restored() -> Iterator[None]:
                 on_sigterm(handler, number)
 
 
-STOPPING = b"Stopping: each run finishes its epoch first. Ctrl-C or a second SIGTERM stops at once.\n"
-
-
 class Draining:
     """Ends a study in order: after the first SIGTERM, each run finishes its epoch and saves a checkpoint.
+
+    Args:
+        notice: A line on the standard error stream at the first SIGTERM.
 
     Attributes:
         is_requested: Whether the first SIGTERM has arrived.
     """
 
-    def __init__(self) -> None:
-        self.is_requested = False
+    def __init__(self, notice: str = "") -> None:
+        self.notice, self.is_requested = notice.encode(), False
 
     @contextmanager
     def on_sigterm(self) -> Iterator[None]:
@@ -224,7 +224,7 @@ class Draining:
         self.is_requested = True
         stop_on_sigterm()
         with suppress(OSError):
-            os.write(2, STOPPING)  # not print, whose own write the signal may have interrupted
+            os.write(2, self.notice)  # not print, whose own write the signal may have interrupted
 
 
 @contextmanager

@@ -11,9 +11,11 @@ runs of other processes.
 
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 
 from recstudy.base.errors import ClusterError
+from recstudy.base.terminal import Draining
 from recstudy.cluster.sources import Runner, Source
 from recstudy.cluster.view import Outcome
 from recstudy.programs.base import Program
@@ -21,6 +23,8 @@ from recstudy.programs.settings import Resources
 from recstudy.programs.trial import run_trial, with_warnings
 from recstudy.records import Run
 from recstudy.records.locks import POLL
+
+STOPPING = "Stopping: the run finishes its epoch first. Ctrl-C or a second SIGTERM stops at once.\n"
 
 
 class _Pruned(BaseException):
@@ -45,6 +49,8 @@ def fit_to_process(resources: Resources, program: Program) -> Resources:
 @dataclass
 class LocalRunner(Runner):
     """Executes runs one after another in this process."""
+
+    draining: Draining = field(default_factory=partial(Draining, STOPPING))
 
     def run(self, resources: Resources, source: Source) -> None:
         self.begin(resources, source)

@@ -272,7 +272,7 @@ def test_stopped_and_killed_run_resumes_bit_equal_on_a_host_without_ray(tmp_path
             process.send_signal(stop)
             _, errors = process.communicate()
         assert process.returncode == code
-        for words_of_stop in ("Stopping: each run finishes its epoch first", "Stopped"):
+        for words_of_stop in ("Stopping: the run finishes its epoch first", "Stopped"):
             assert (words_of_stop in errors) == (stop == signal.SIGTERM)
         assert not shell.records()
     assert "1 run: 0 finished before, 1 to run" in shell.run(*words)
