@@ -37,9 +37,7 @@ def run_study(folder: Path, name: str = "depth", program: Any = train, **fields:
     study = Study(
         name,
         program=Function(program, name=f"{name}.{program.__name__}"),
-        seeds=3,
-        question="Deeper?",
-        **fields,
+        **{"seeds": 3, "question": "Deeper?"} | fields,
     )
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("sys.argv", ["own.py"])  # the plan keeps the command, which is that of the tests here

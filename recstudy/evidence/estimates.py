@@ -87,6 +87,7 @@ class Estimate:
         items: For single runs, the number of test items over which the interval is; 0 if it is unknown. None
             for an interval over seeds.
         overlap: The `overlap` of its fit.
+        blocks: The number of blocks if the interval is over the differences of blocks, else 0.
     """
 
     value: float | None
@@ -101,6 +102,7 @@ class Estimate:
     split: SplitSeeds | None = None
     items: int | None = None
     overlap: float = 0.0
+    blocks: int = 0
 
     @property
     def interval(self) -> tuple[float, float] | None:

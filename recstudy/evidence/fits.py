@@ -328,7 +328,8 @@ def split(values: Sequence[float], scale: Scale, success_threshold: float | None
         sides = points[:index], points[index:]
         gap = points[index] - points[index - 1]
         deviation = sqrt(sum(float(((side - side.mean()) ** 2).sum()) for side in sides) / (len(points) - 2))
-        least_gap = UNBOUNDED_GAP * deviation
+        # without a deviation on either side, such as of counts, no gap is known to be wide
+        least_gap = UNBOUNDED_GAP * deviation or inf
         if is_bounded:
             least_gap = max(GAP * (scale.high - scale.low), RATIO * max(map(np.ptp, sides)))
             least_gap = max(least_gap, (len(points) == 3) * THREE_SEEDS_GAP * deviation)

@@ -99,6 +99,7 @@ class Reason(StrEnum):
     EQUAL_SEEDS = "all seeds gave the same number: does the program use its seed?"
     IN_RANGE = "the published value is close to the range of our seeds"
     BEFORE_MAXIMUM = "a published value differs only at the maximum number of seeds"
+    SIGNS_DIFFER = "the sign of the difference is not the same in all blocks"
     OVER_BLOCKS = "more blocks would decide it, and not more seeds"
     NO_MARGIN = "no margin is stated"
     WIDE = "one side's spread is several times that of the others"
@@ -342,7 +343,8 @@ def answer(
     both_at_bound = estimate.why in (Why.CEILING, Why.FLOOR) and question.half_width is not None
     is_at_bound = estimate.why in AT_BOUND and not both_at_bound and estimate.error is not None
     is_large = abs(estimate.value or 0.0) >= LARGE
-    is_one_seed = estimate.n == 1 and estimate.error is not None and not estimate.is_over_items
+    is_over_seeds = not (estimate.is_over_items or estimate.blocks)
+    is_one_seed = estimate.n == 1 and estimate.error is not None and is_over_seeds
     is_one_run_published = estimate.is_over_items and question.kind is Kind.PUBLISHED
     conditions = {
         Reason.RUNS_LEFT: runs_left,
@@ -483,12 +485,14 @@ def _with_power(answer: Answer, looks: Looks, share: float) -> Answer:
     later_levels = looks.later_levels(estimate.n)
     if prediction is not None and prediction.error is not None and room <= 0:
         # Our mean is outside of the published value's margin, and more seeds do not move it closer. The test
-        # compares the value with one more run, whose variance does not shrink with more seeds.
+        # compares the value with one more run, so its error shrinks to that of a single run.
         distance = estimate.error + abs((estimate.value or 0.0) - answer.question.center)
-        analysis = PowerAnalysis(distance, prediction.error, estimate.df, estimate.n, variants)
         if not later_levels:
             return answer
-        chance = analysis.power(distance, estimate.n, share * later_levels[looks.maximum])
+        seeds, level = max(later_levels.items())
+        error = prediction.error * sqrt((1 + 1 / seeds) / (1 + 1 / estimate.n))
+        df = estimate.df + variants * (seeds - estimate.n)
+        chance = PowerAnalysis(distance, error, df, seeds).power(distance, seeds, share * level)
         return replace(answer, chance=float(chance))
     spread = estimate.error, estimate.df, estimate.n, variants, estimate.overlap
     analysis = PowerAnalysis(abs(room), *spread)

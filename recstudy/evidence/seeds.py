@@ -23,7 +23,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -49,11 +49,13 @@ class Looks:
         max_seeds: The maximum number of seeds that the study stated before it ran; 0 if it stated none. Then
             the first look is the maximum, and each later look extends the study.
         alpha: The error of all looks together.
+        extended_to: The maximum that was stated after the first look; 0 if there is none.
     """
 
     seed_counts: tuple[int, ...] = ()
     max_seeds: int = 0
     alpha: float = ALPHA
+    extended_to: int = 0
 
     @property
     def maximum(self) -> int:
@@ -69,9 +71,13 @@ class Looks:
 
     def later_levels(self, n: int) -> dict[int, float]:
         """Return the level of each planned look after n seeds, by its number of seeds."""
-        if n >= self.maximum:
-            return {}
-        return {look: level for look, level in self._levels(n).items() if look > n}
+        levels = {}
+        if n < self.maximum:
+            levels = {look: level for look, level in self._levels(n).items() if look > n}
+        if self.extended_to > max(n, self.maximum):
+            seed_counts = tuple(sorted({*self.seed_counts, n, *levels}))
+            levels[self.extended_to] = replace(self, seed_counts=seed_counts).level(self.extended_to)
+        return levels
 
     def _levels(self, n: int) -> dict[int, float]:
         """Return the levels of the earlier looks, of this look and of the planned looks."""
@@ -82,10 +88,16 @@ class Looks:
         return dict(zip(looks, boundaries(looks, maximum, self.alpha), strict=True))
 
 
-def schedule(maximum: int) -> Iterator[int]:
-    """Yield the planned numbers of seeds: 3, 5, 8, 12, 16, 20, 25, ... and the maximum."""
+def schedule(maximum: int, stated: int = 0) -> Iterator[int]:
+    """Yield the planned numbers of seeds: 3, 5, 8, 12, 16, 20, 25, ... and the maximum.
+
+    Args:
+        maximum: The maximum number of seeds.
+        stated: The maximum that was stated before the first look, or the seeds of the first look. Above it
+            the study looks once, because each look there halves the level. 0 if no look was taken.
+    """
     look, steps = 3, iter((2, 3))
-    while look < maximum:
+    while look < maximum and (not stated or look <= stated):
         yield look
         look += next(steps, max(4, look // 4))
     yield maximum
@@ -182,7 +194,7 @@ class PowerAnalysis:
         return 1 - special.nctdtr(df, shift, special.stdtrit(df, 1 - level / 2))
 
     def chance(self, looks: Looks, share: float = 1.0) -> float:
-        """Return the chance of a decision at the maximum if the estimate is one standard error too small.
+        """Return the chance of a decision at the last look if the estimate is one standard error too small.
 
         Args:
             looks: The looks of the question.
@@ -191,7 +203,8 @@ class PowerAnalysis:
         later_levels = looks.later_levels(self.n)
         if not later_levels:
             return 0.0
-        return float(self.power(self.room + self.error, looks.maximum, share * later_levels[looks.maximum]))
+        seeds, level = max(later_levels.items())
+        return float(self.power(self.room + self.error, seeds, share * level))
 
     def seeds_needed(self, looks: Looks, share: float = 1.0) -> tuple[int, int] | None:
         """Return the further seeds of each variant that decide the question 4 times in 5.
@@ -214,12 +227,13 @@ class PowerAnalysis:
         return (lower, upper) if lower and upper else None
 
     def _seeds(self, true_room: float, looks: Looks, share: float) -> int:
-        for seeds, level in looks.later_levels(self.n).items():
+        later_levels = looks.later_levels(self.n)
+        for seeds, level in later_levels.items():
             if self.power(true_room, seeds, share * level) >= POWER:
                 return seeds - self.n
-        extensions = sum(look > looks.maximum for look in {*looks.seed_counts, self.n})
+        extensions = sum(look > looks.maximum for look in {*looks.seed_counts, self.n, *later_levels})
         extension_level = share * looks.alpha / 2 ** (1 + extensions)
-        first = max(self.n, looks.maximum) + 1
+        first = max(self.n, looks.maximum, *later_levels) + 1
         candidates = np.unique(np.geomspace(first, max(first, MAX_SEEDS), 200).astype(int))
         enough = self.power(true_room, candidates, extension_level) >= POWER
         return int(candidates[enough][0]) - self.n if enough.any() else 0

@@ -82,4 +82,5 @@ def other_blocks(estimates: Sequence[Estimate]) -> Estimate:
     values = [estimate.value for estimate in estimates if estimate.value is not None]
     if len(values) < max(MIN_BLOCKS, len(estimates)):
         return Estimate(None)
-    return replace(Fit({0: values}).estimate(0), n=min(estimate.n for estimate in estimates))
+    seeds = min(estimate.n for estimate in estimates)
+    return replace(Fit({0: values}).estimate(0), n=seeds, blocks=len(values))

@@ -7,6 +7,7 @@ question is judged at the level of its own look (docs/statistics.md).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -19,10 +20,11 @@ from recstudy.evidence.questions import NO_TESTS
 from recstudy.report.cells import Cell, cell
 from recstudy.report.claims import QuestionPart
 from recstudy.report.fits import fits_of
-from recstudy.report.names import improved_metric, metric
+from recstudy.report.names import improved_metric, inline, metric
 from recstudy.report.parts import BesidePublished, OfVariants, parts_of
 from recstudy.report.question_rows import Family, QuestionRow
 from recstudy.report.questions import ask
+from recstudy.report.registration import published_key
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.targets import MatchedTarget, match_targets
 
@@ -101,6 +103,17 @@ def _judged(
 def published_values(records: StudyRecords) -> list[PublishedValue]:
     """Return the published values of the report, each once for each variant."""
     return list(study_family(records).published.values())
+
+
+def published_tests(records: StudyRecords) -> dict[str, tuple[str, int]]:
+    """Return digest -> words and the number of tests, for each published value that is tested."""
+    tested = [value for value in published_values(records) if value.answer.verdict not in NO_TESTS]
+    targets = {published_key(value.match.target): value.match.target for value in tested}
+    counts = Counter(published_key(value.match.target) for value in tested)
+    return {
+        key: (f"the published {inline(target.metric)} of {target.cited}", counts[key])
+        for key, target in targets.items()
+    }
 
 
 def published_answers(cell: Cell) -> list[tuple[MatchedTarget, Answer]]:

@@ -239,6 +239,10 @@ def _grouped(rows: Sequence[QuestionRow]) -> Iterator[tuple[bool, Sentence]]:
         count = sum(reason in row.answer.reasons for row in rows if row.kind is Kind.DIFFERENCE)
         if count:
             yield True, Sentence("Undecided", f"{plural(count, 'difference')}{words}")
+    for row in rows:
+        if Reason.SIGNS_DIFFER in row.answer.reasons:
+            marks = [mark for mark in row.marks if mark.startswith(DIFFERS)]
+            yield True, Sentence("Undecided", join_texts(f"{inline(row.metric)} of {row.label}", *marks))
 
 
 def _outcome(row: QuestionRow) -> str:
@@ -451,8 +455,8 @@ def open_questions(records: StudyRecords) -> list[OpenQuestion]:
     for value in published_values(records):
         if not (value.match.reasons or metric(value.cell.metric).computed):
             rows.append(value)
-    questions = map(open_question, rows)
-    return list({(question.text, question.variants): question for question in questions}.values())
+    questions = [(row.contrast_key, open_question(row)) for row in rows]
+    return list({(key, question.text): question for key, question in questions}.values())
 
 
 def open_question(row: QuestionRow | PublishedValue) -> OpenQuestion:

@@ -152,9 +152,7 @@ def scored_runs(runs: Sequence[Row], name: str) -> list[Row]:
 
 def seeds_of(records: StudyRecords, index: int, name: str) -> list[Row]:
     """Return the runs of a variant that repeat each other. In a search, these are the fresh seeds alone."""
-    # a search chose the trial by its first run, and the best of many runs is lucky
-    first = 1 if records.plan.search is not None else 0
-    return scored_runs(records.by_variant[index][first:], name)
+    return scored_runs(records.by_variant[index][records.search_run_count(index) :], name)
 
 
 def fits_of(records: StudyRecords, name: str) -> Fits:

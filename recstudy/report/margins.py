@@ -24,7 +24,7 @@ from recstudy.report.study_records import StudyRecords
 
 MOST_LEVELS = 12  # of an axis whose levels are compared
 BEST_BASE = "base: the best mean of the same runs, so that p is adjusted for all pairs of levels"
-DIFFERS = "differs between settings"
+DIFFERS = "differs between"
 
 
 Places = Mapping[Any, Mapping[Block, int]]  # level -> settings of the other axes -> variant
@@ -98,7 +98,9 @@ def mark_differing(row: QuestionRow, estimates: Sequence[Estimate]) -> QuestionR
         return row
     values = [estimate.value or 0.0 for estimate in estimates]
     form = difference_form(row.metric, row.interval)
-    return replace(row, marks=(*row.marks, f"{DIFFERS}: {min(values):{form}} to {max(values):{form}}"))
+    return replace(
+        row, marks=(*row.marks, f"{DIFFERS} settings: {min(values):{form}} to {max(values):{form}}")
+    )
 
 
 def _ask_axis(

@@ -382,8 +382,10 @@ def weakest(rows: Sequence[QuestionRow]) -> QuestionRow:
         return _with_p(weakest_row, len(rows) * (weakest_row.answer.p or 0.0))
     weakest_row = max(rows, key=lambda row: row.answer.p or 0.0)
     is_two_sided = weakest_row.answer.question.is_two_sided
-    signs = {(row.estimate.value or 0.0) > 0 for row in rows}
-    return _with_p(weakest_row, 1.0) if is_two_sided and len(signs) > 1 else weakest_row
+    if is_two_sided and len({(row.estimate.value or 0.0) > 0 for row in rows}) > 1:
+        reasons = (Reason.SIGNS_DIFFER, *weakest_row.answer.reasons)
+        return replace(weakest_row, answer=replace(weakest_row.answer, p=None, reasons=reasons))
+    return weakest_row
 
 
 def _with_p(row: QuestionRow, p: float) -> QuestionRow:

@@ -138,8 +138,9 @@ def find_equal_seeds(records: StudyRecords) -> Iterator[Fact]:
 
 def find_missing_runs(records: StudyRecords) -> Iterator[Fact]:
     """Count the runs without a result by state and variant. Of a search, only fresh seeds count."""
-    first = 1 if records.plan.search else 0
-    runs = distinct(run for rows in records.by_variant for run in rows[first:])
+    search_counts = map(records.search_run_count, range(len(records.by_variant)))
+    fresh = [rows[count:] for rows, count in zip(records.by_variant, search_counts, strict=True)]
+    runs = distinct(run for rows in fresh for run in rows)
     missing_runs = [run for run in runs if not run.done]
     if missing_runs:
         counts = Counter((run.label, run.status) for run in missing_runs)

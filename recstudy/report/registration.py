@@ -12,9 +12,10 @@ than the start of the runs by a column of the table.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from itertools import pairwise
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from recstudy.base.values import digest
@@ -96,8 +97,22 @@ def questions_of(plan: PlanRecord) -> dict[str, tuple[str, int]]:
     return questions
 
 
+def published_keys(plan: PlanRecord) -> set[str]:
+    """Return the digests of the published values of a plan's parts."""
+    parts = [part for part in read_report(plan.report) if isinstance(part, BesidePublished)]
+    return {published_key(target) for part in parts for target in part.targets}
+
+
+def published_key(target: Target) -> str:
+    """Return a digest of a published value. Its margin is a statement of its own."""
+    return digest(["published", target.source, target.metric, target.value], 12)
+
+
 def dropped_questions(
-    plan: PlanRecord, earlier_plan: PlanRecord, is_frozen: bool
+    plan: PlanRecord,
+    earlier_plan: PlanRecord,
+    is_frozen: bool,
+    published: Mapping[str, tuple[str, int]] = MappingProxyType({}),
 ) -> dict[str, tuple[str, int]]:
     """Return the questions that were dropped after the first run had finished.
 
@@ -107,9 +122,11 @@ def dropped_questions(
         plan: The new plan.
         earlier_plan: The plan before it.
         is_frozen: Whether a run had finished under the earlier plan.
+        published: Digest -> words and the number of tests, for the published values of the earlier plan.
     """
-    dropped = earlier_plan.dropped | (questions_of(earlier_plan) if is_frozen else {})
-    return {key: words for key, words in dropped.items() if key not in questions_of(plan)}
+    dropped = earlier_plan.dropped | ({**questions_of(earlier_plan), **published} if is_frozen else {})
+    asked = questions_of(plan).keys() | published_keys(plan)
+    return {key: words for key, words in dropped.items() if key not in asked}
 
 
 def first_dates(plan: PlanRecord, earlier_plans: Iterable[PlanRecord], committed: str) -> dict[str, str]:

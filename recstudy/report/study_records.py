@@ -208,6 +208,14 @@ class StudyRecords:
         """The indices of all variants."""
         return range(len(self.variants))
 
+    def search_run_count(self, index: int) -> int:
+        """Return how many runs of a variant its search was decided by: not its fresh seeds; 0 without one.
+
+        A search chose the trial by these runs, and the best of many is lucky.
+        """
+        search = self.plan.search
+        return len(self.by_variant[index]) - len(search.confirmed.get(index, ())) if search else 0
+
     def rows_of(self, variants: Iterable[int]) -> Iterator[Row]:
         """Return the rows of these variants, one variant after another."""
         return (row for index in variants for row in self.by_variant[index])
@@ -241,7 +249,7 @@ class StudyRecords:
         # lines of a table may have fewer seeds of some variants
         seeds = 0 if self.plan.imported and looks.seed_counts else seeds
         counts = {*looks.seed_counts, seeds, *self.plan.most_seeds.values()}
-        return replace(looks, seed_counts=tuple(sorted(counts - {0})))
+        return replace(looks, seed_counts=self._tested(counts))
 
     def record_look(self) -> None:
         """Record a look: verdicts on the finished runs are read now."""
@@ -254,7 +262,15 @@ class StudyRecords:
         readings = sorted({reading for first in firsts for reading in first})
         # At each reading, the variant with the fewest runs limits the number of common seeds.
         look_sizes = {min(bisect_right(first, reading) for first in firsts) for reading in readings}
-        return Looks(tuple(sorted(look_sizes - {0})), self._max_seeds, self.plan.alpha)
+        return Looks(self._tested(look_sizes), self._max_seeds, self.plan.alpha, self.plan.max_seeds)
+
+    def _tested(self, seed_counts: set[int]) -> tuple[int, ...]:
+        """Return the numbers of seeds at which a test was possible, in ascending order.
+
+        One seed allows only a test over the items of a table or over blocks.
+        """
+        too_few = 0 if self.plan.imported or self.plan.blocks else 1
+        return tuple(sorted(count for count in seed_counts if count > too_few))
 
     @cached_property
     def _looks(self) -> list[Look]:

@@ -323,11 +323,12 @@ def looks_words(looks: Looks) -> str:
     if not looks.max_seeds and len(looks.seed_counts) < 2:
         return ""
     seed_counts = ", ".join(map(str, looks.seed_counts)) or "none yet, at"
-    words = f"{seed_counts} seeds of a maximum of {looks.maximum}"
+    words = f"{seed_counts} seeds" + f" of a maximum of {looks.maximum}" * bool(looks.max_seeds)
     extensions = sum(look > looks.maximum for look in looks.seed_counts)
     # The level of each extension is stricter, which bounds the total error (docs/how-to/verdicts.md).
     error = 100 * looks.alpha * (1.5 if extensions == 1 else 2)
-    return words + f"; extended beyond the stated maximum: total error at most {error:g} %" * bool(extensions)
+    limit = "stated maximum" if looks.max_seeds else "first look, as no maximum was stated"
+    return words + f"; extended beyond the {limit}: total error at most {error:g} %" * bool(extensions)
 
 
 def reproducibility(records: StudyRecords) -> str:

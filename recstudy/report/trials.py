@@ -52,7 +52,7 @@ def trial_table(records: StudyRecords, search: SearchRecord) -> pd.DataFrame:
     """
     rows = []
     for trial in search.trials:
-        runs, _ = runs_of_trial(records, search, trial.variant)
+        runs, _ = runs_of_trial(records, trial.variant)
         run = next((run for run in runs if not run.done), runs[0])
         facts = [trial.number, run.label, trial.params.get(FAMILY, ""), run.status, run.seed, runs[0].id]
         reached = run.stopped.score if run.stopped else None
@@ -63,10 +63,9 @@ def trial_table(records: StudyRecords, search: SearchRecord) -> pd.DataFrame:
     return table.astype(dict.fromkeys(["reached", *search.objectives], float))
 
 
-def runs_of_trial(records: StudyRecords, search: SearchRecord, index: int) -> tuple[list[Row], list[Row]]:
+def runs_of_trial(records: StudyRecords, index: int) -> tuple[list[Row], list[Row]]:
     """Return the runs of a trial's variant: those of the search itself, and those with fresh seeds."""
-    runs = records.by_variant[index]
-    count = len(runs) - len(search.confirmed.get(index, ()))
+    runs, count = records.by_variant[index], records.search_run_count(index)
     return runs[:count], runs[count:]
 
 
@@ -153,7 +152,7 @@ class Best(TablePart):
         ]
         rows = []
         for trial, index in zip(trials["trial"], variants, strict=True):
-            own, fresh = runs_of_trial(records, search, index)
+            own, fresh = runs_of_trial(records, index)
             missing_seeds = max(0, len(search.confirm.seeds) - len(fresh)) * (index in search.confirmed)
             cells = []
             for name in objectives:

@@ -359,18 +359,23 @@ def _with_variants(plan: Plan, study: Study, max_seeds: int | None = None) -> Pl
     if plan.preset == PAPER and not plan.changes:
         _check_deviations(study, configs)
     limit = study.by_preset(study.max_seeds, plan.preset, 0) if max_seeds is None else max_seeds
-    if limit and plan.seeds > limit:
-        raise ConfigError(
-            f"{plan.seeds} seeds are more than the {limit} that {study.name} may have: raise its"
-            f" max_seeds, or --max-seeds {plan.seeds}. Tests are stricter where that is stated after"
-            " the first run has finished"
-        )
+    check_maximum(plan, limit)
     if len(variants) * plan.seeds > MOST_RUNS:
         raise ConfigError(
             f"{study.name} would have {len(variants)} variants x {plan.seeds:,} seeds, but a study plans"
             f" {MOST_RUNS:,} runs at most: lower --seeds, or split the study"
         )
     return replace(plan, variants=variants, configs=configs, max_seeds=limit)
+
+
+def check_maximum(plan: Plan, maximum: int) -> None:
+    """Refuse more seeds than a study may have; it may have any number with a maximum of 0."""
+    if 0 < maximum < plan.seeds:
+        raise ConfigError(
+            f"{plan.seeds} seeds are more than the {maximum} that {plan.study.name} may have: raise its"
+            f" max_seeds, or --max-seeds {plan.seeds}. Tests are stricter where that is stated after"
+            " the first run has finished"
+        )
 
 
 def _with_search(plan: Plan, search: Search, budget: str = "", sampler: str = "", stopping: str = "") -> Plan:

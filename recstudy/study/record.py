@@ -29,7 +29,14 @@ from recstudy.records.study_schema import (
     SearchRecord,
 )
 from recstudy.report import dump_report
-from recstudy.report.registration import dropped_questions, first_dates, with_description
+from recstudy.report.family import published_tests
+from recstudy.report.registration import (
+    dropped_questions,
+    first_dates,
+    published_keys,
+    with_description,
+)
+from recstudy.report.study_records import load_study
 from recstudy.study.design import Changes, Variant
 from recstudy.study.plan import Plan, variant_record
 from recstudy.study.repository import is_user_study, program, user_files
@@ -198,16 +205,20 @@ def later_record(plan: Plan, results: Results, data: Path | None = None) -> Plan
         stated=first_dates(record, definitions, plan.base.program.committed),
         described=with_description(record, newest),
         most_seeds=dict(Counter(labels) | Counter(newest.most_seeds if newest else ())),
-        dropped=(
-            dropped_questions(record, newest, any(results.run(run.id).finished for run in newest.runs))
-            if newest
-            else {}
-        ),
+        dropped=_dropped(record, newest, results) if newest else {},
         created=(last and last.created) or record.created,
         variants=tuple(
             replace(variant, pflop=pflop_by_label.get(variant.label)) for variant in record.variants
         ),
     )
+
+
+def _dropped(record: PlanRecord, newest: PlanRecord, results: Results) -> dict[str, tuple[str, int]]:
+    """Return the questions of the newest plan and of those before it that this plan drops."""
+    is_frozen, published = any(results.run(run.id).finished for run in newest.runs), {}
+    if is_frozen and not published_keys(newest) <= published_keys(record):
+        published = published_tests(load_study(results, record.study, record.folder))
+    return dropped_questions(record, newest, is_frozen, published)
 
 
 def earlier_code(plan: Plan, results: Results) -> dict[str, str]:

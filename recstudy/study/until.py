@@ -22,7 +22,7 @@ from recstudy.report.findings import OpenQuestion, open_questions
 from recstudy.report.names import plural
 from recstudy.report.study_records import load_study
 from recstudy.study.budget import Budget, Meter
-from recstudy.study.plan import Plan
+from recstudy.study.plan import Plan, check_maximum
 from recstudy.study.record import plan_record
 
 # A question is given up if the chance to decide it at the maximum is below one half, even when the true
@@ -61,6 +61,7 @@ def next_block(
     maximum: int,
     prices: Sequence[float],
     budget: float = inf,
+    stated: int = 0,
 ) -> dict[int, int]:
     """Return the variants that get further seeds.
 
@@ -72,6 +73,7 @@ def next_block(
         maximum: The maximum number of seeds of a variant.
         prices: The cost of one run of each variant.
         budget: The remaining budget, in the unit of the prices.
+        stated: The argument of `schedule`.
 
     Returns:
         Variant -> its number of seeds at the next look. It is empty if no question is open.
@@ -81,7 +83,7 @@ def next_block(
         return min(seeds[variant] for variant in question.variants)
 
     def next_look(question: OpenQuestion) -> int:
-        return next(look for look in schedule(maximum) if look > fewest_seeds(question))
+        return next(look for look in schedule(maximum, stated) if look > fewest_seeds(question))
 
     def cost(question: OpenQuestion) -> float:
         added_seeds = question.more_seeds or next_look(question) - fewest_seeds(question)
@@ -110,11 +112,15 @@ def with_maximum(plan: Plan, results: Results) -> Plan:
     """Return the plan with a maximum of four times its seeds, if it states none and no verdict was read yet.
 
     If the command was stopped and repeated, the recorded maximum is used.
+
+    Raises:
+        ConfigError: The plan has more seeds than the recorded maximum, or a verdict was read without one.
     """
     if plan.max_seeds:
         return plan
     recorded = read_record(results.study(plan.study.name, plan.folder) / "plan.json", PlanRecord)
     if recorded and recorded.definition == plan.definition and recorded.max_seeds:
+        check_maximum(plan, recorded.max_seeds)
         return replace(plan, max_seeds=recorded.max_seeds)
     ids = {run.id for run in plan.runs}
     if any(not ids.isdisjoint(look.runs) for look in read_looks(results, plan_record(plan))):
@@ -181,14 +187,16 @@ class Until:
         records = load_study(results, plan.study.name, plan.folder)
         seeds = plan.seeds_each
         prices = [1.0] * len(seeds)
-        # hours of a run, of a device where GPU hours are counted; where none has finished, as of the others
+        # hours of a run, or GPU hours as the meter counts them; where none has finished, as of the others
         if self.meter:
-            hours = [_hours(rows, wall=self.meter.budget.unit == "h") for rows in records.by_variant]
+            share = self.meter.gpus if self.meter.budget.unit == "gpuh" else 0.0
+            run_hours = [_hours(rows, wall=True) for rows in records.by_variant]
+            hours = [None if mean is None else mean * (share or 1.0) for mean in run_hours]
             known_prices = [price for price in hours if price is not None]
             mean = sum(known_prices) / len(known_prices) if known_prices else 0.0
             prices = [mean if price is None else price for price in hours]
         questions = open_questions(records)
-        block = next_block(questions, seeds, self.maximum, prices, budget)
+        block = next_block(questions, seeds, self.maximum, prices, budget, records.looks.maximum)
         self.open_lines = [
             f"- {question.text}: {_outlook(question, seeds, self.maximum)}"
             for question in questions

@@ -183,6 +183,11 @@ def test_five_seeds_of_an_unbounded_metric_split_at_a_lonely_gap(sign):
     assert not Fit({"a": [0.1, 0.2, 0.3, 0.5, 1.0]}, scale).splits
 
 
+def test_counts_of_two_values_do_not_split():
+    """Each side of 12 and 13 epochs has no deviation, so that any gap was wider than 24 times it."""
+    assert not Fit({"a": [12.0, 12.0, 13.0, 13.0, 12.0], "b": [10.0, 10.0, 10.0, 10.0, 11.0]}).splits
+
+
 def test_seeds_that_agree_show_no_spread():
     """On a scale without items, no bound is known, but equal values to the last digit are no coincidence."""
     fit = Fit({"a": [100.0] * 3, "b": [93.0, 93.4, 92.8]})

@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.stats import ttest_1samp, ttest_ind, ttest_rel
 from statsmodels.stats.contingency_tables import mcnemar as referee
 from statsmodels.stats.multitest import multipletests
@@ -209,6 +210,17 @@ def test_a_published_value_differs_only_at_the_maximum_and_far_from_our_seeds():
     assert near_judged.reasons == (Reason.IN_RANGE,)
     (early,) = judge([far], [Looks((), 20)])
     assert (early.verdict, early.reasons) == (Verdict.UNDECIDED, (Reason.BEFORE_MAXIMUM,))
+
+
+def test_the_chance_of_a_published_value_has_the_error_and_the_seeds_of_the_maximum():
+    """At 3 seeds one more run has an error of sqrt(1 + 1/3), at 10 of sqrt(1 + 1/10)."""
+    fit = Fit({"a": [90.0, 91.0, 89.0], "b": [80.0, 83.0, 81.0]})
+    (early,) = judge([published(95.0, 0.1, fit)], [Looks((), 10)])
+    variance, df = fit.variance("a").value, fit.variance("a").df + 7
+    shift = (5.0 + (variance / 3) ** 0.5) / (variance * 1.1) ** 0.5
+    critical = stats.t.ppf(1 - Looks((), 10).later_levels(3)[10] / 2, df)
+
+    assert early.chance == pytest.approx(stats.nct.sf(critical, df, shift))
 
 
 def test_near_a_ceiling_no_difference_is_tested_at_the_edge_of_its_margin():

@@ -80,6 +80,18 @@ def test_looks_beyond_the_maximum_have_half_of_the_error_each_time():
     assert Looks((3, 5)).level(5) == 0.025  # nothing stated: the first look is the maximum
 
 
+def test_a_maximum_that_is_stated_after_the_first_look_has_looks_with_a_chance():
+    looks = Looks((3,), extended_to=10)
+
+    assert list(schedule(10, stated=3)) == [3, 10]
+    assert looks.later_levels(3) == {10: 0.025}
+    assert Looks((3, 5), extended_to=10).later_levels(5) == {10: 0.0125}
+    assert Looks((), 5, extended_to=8).later_levels(5) == {8: 0.025}
+    assert PowerAnalysis(1.0, 0.5, 4.0, 3).chance(looks) > 0.9
+    assert PowerAnalysis(2.0, 0.5, 4.0, 3).seeds_needed(looks) == (7, 7)
+    assert PowerAnalysis(1.0, 0.5, 4.0, 3).chance(Looks((3,))) == 0
+
+
 def test_levels_are_kept_for_the_next_command(tmp_path, monkeypatch):
     monkeypatch.setenv("RECSTUDY_CACHE", str(tmp_path))
     boundaries.cache_clear()

@@ -18,6 +18,9 @@ from recstudy import Metric, Range, Search
 from recstudy.base.errors import ConfigError
 from recstudy.cli.study import main
 from recstudy.records import Results, Stopped, read_record
+from recstudy.report import Pareto
+from recstudy.report.fits import fits_of
+from recstudy.report.study_records import load_study
 from recstudy.study.plan import make_plan
 from recstudy.study.trials import TrialLog
 
@@ -204,3 +207,8 @@ def test_a_trial_is_scored_by_several_seeds_and_the_folders_of_the_best_one_stay
     assert "Seeds of the best 1 trial: 3, 4, 5" in " ".join(output.split())
     assert "nothing is left to run" in run()
     assert len(list(tmp_path.glob("results/runs/*/result.json"))) == 15
+    records = load_study(Results(tmp_path / "results"), "noisy", "default")
+    points = Pareto("cost", x="seconds", y="score").data(records)
+    assert sorted(points["score"]) == [1.0, 3.0, 4.0]  # the means of three seeds each
+    fits = fits_of(records, "score").values()  # of fresh seeds alone
+    assert {len(fit.scores[key]) for fit, key in fits} == {3}

@@ -7,7 +7,7 @@ from scipy.stats import f_oneway, ttest_1samp
 
 from recstudy import Claim, Interaction, RunContext, grid
 from recstudy.base.errors import ConfigError
-from recstudy.evidence import Estimate, Fit, Verdict, contrast, interaction_p
+from recstudy.evidence import Estimate, Fit, Reason, Verdict, contrast, interaction_p
 from recstudy.report import Differences, Effects, Ranks
 from recstudy.report.family import family
 from recstudy.report.findings import findings
@@ -140,6 +140,27 @@ def test_differences_take_the_base_of_each_block(tmp_path):
     ]
     assert {row.verdict for row in (mean, *within)} == {Verdict.HIGHER}
     assert "CIFAR-10, method CNN -" not in " ".join(map(str, findings(records)))
+
+
+def test_differences_of_opposite_signs_need_no_seeds(tmp_path):
+    """`No significant difference, ... of this size need about 1 more seed` was said of three significant ones."""
+    records = read(
+        tmp_path / "r", OPPOSITE, report=[Differences(metric="accuracy", base="dataset=MNIST, method=CNN")]
+    )
+    row = family(records, parts_of(records)[0]).rows[0]
+    said = " ".join(map(str, findings(records)))
+
+    assert (row.verdict, row.answer.seeds_needed) == (Verdict.UNDECIDED, None)
+    assert Reason.SIGNS_DIFFER in row.answer.reasons
+    assert "Undecided: accuracy of method ours; differs between these 3 data sets, from -2" in said
+    assert "No significant difference" not in said
+
+
+def test_single_runs_of_many_blocks_are_a_t_test_over_blocks(tmp_path):
+    claim = Claim("elsewhere", lower={"method": "CNN"}, higher={"method": "ours"}, over="blocks")
+    (row,) = claimed(tmp_path / "r", EQUAL, claim, seeds=1)
+
+    assert (row.verdict, row.estimate.df) == (Verdict.SUPPORTED, 2.0)
 
 
 def test_effects_are_averaged_over_blocks_and_blocks_have_no_effect(tmp_path):

@@ -8,17 +8,20 @@ import numpy as np
 import pytest
 from asking import AROUND, CLOSE, EQUAL_CLAIM, HELPS, HURTS, LINEAR_METRIC, MEANS, study
 from made_up import read
+from own_study import run_study
 from scipy import stats
 
-from recstudy import Claim, load
+from recstudy import Claim, Metric, load, published
 from recstudy.evidence import Looks, Verdict
+from recstudy.programs.metric import using_metrics
 from recstudy.records import PlanRecord, Results, read_record, write_record
 from recstudy.records.plans import read_looks, record_look
-from recstudy.report import Claims, Differences, dump_report
+from recstudy.report import Claims, Differences, Table, dump_report
 from recstudy.report.family import family, study_family
 from recstudy.report.fits import fits_of
 from recstudy.report.parts import parts_of
 from recstudy.report.registration import dropped_questions
+from recstudy.report.study_records import load_study
 from recstudy.report.summary import looks_words, origins, reading_notes
 
 STUDY_KEY = ("made_up", "paper")
@@ -83,6 +86,22 @@ def test_a_dropped_claim_still_counts_and_is_named(tmp_path):
     )  # stated again
 
 
+def test_dropped_published_values_still_count_until_they_are_stated_again(tmp_path):
+    (tmp_path / "paper.csv").write_text(
+        "metric,value,depth,rate\naccuracy,86,2,0.1\naccuracy,92.5,4,0.1\naccuracy,90,9,0.1\n"
+    )
+    with using_metrics({"accuracy": Metric("%", items=10_000)}):
+        targets = published(tmp_path / "paper.csv", margin=0.5, why="half a point")
+    tests = []
+    for shown in (targets, (), targets):
+        results = run_study(tmp_path / "r", report=[Table("scores", targets=shown)])
+        records = load_study(results, "depth", "default")
+        tests.append((study_family(records).tests, [words for words, _ in records.plan.dropped.values()]))
+
+    words = [f"the published accuracy of paper (paper#{line})" for line in (1, 2)]
+    assert tests == [(2, []), (2, words), (2, [])]
+
+
 def test_looks_belong_to_runs(tmp_path):
     """A new variant, a dropped claim, another name of the study and a notebook reset no look."""
     results = study(tmp_path / "r", on_plain(HURTS), seeds=2)
@@ -113,7 +132,7 @@ def test_looks_belong_to_runs(tmp_path):
     assert close.answer.alpha == 0.025  # the second look, beyond the first
     assert (
         looks_words(records.looks)
-        == "2, 3 seeds of a maximum of 2; extended beyond the stated maximum: total error at most 7.5 %"
+        == "2, 3 seeds; extended beyond the first look, as no maximum was stated: total error at most 7.5 %"
     )
 
 

@@ -10,7 +10,6 @@ import tiny
 from recstudy import Metric, grid
 from recstudy.base.values import digest
 from recstudy.cli.study import main
-from recstudy.evidence.seeds import Looks
 from recstudy.papers import published
 from recstudy.programs.base import PROGRAMS
 from recstudy.records import Results, read_record, write_json
@@ -135,7 +134,19 @@ def test_margins_deviations_and_the_most_seeds_have_dates_too(results):
 
     assert all(post_hoc(records, statement, range(6)) for statement in (deviation, target, 9))
     assert not post_hoc(records, target, variants=[])
-    assert records.looks == Looks((3,), 9)  # stated before any verdict was read
+    # stated before any verdict was read
+    assert (records.looks.seed_counts, records.looks.maximum) == ((3,), 9)
+
+
+def test_a_look_at_one_seed_has_no_test_and_is_none(results):
+    for seeds in (1, 3):
+        plan = make_plan(STUDY, seeds=seeds)
+        record_plan(plan, results)
+        finish(results, plan, EARLY_TIME)
+        record_look(results, "tiny", "quick")
+    looks = load_study(results, "tiny", "quick").looks
+
+    assert (looks.seed_counts, looks.maximum, looks.level(3)) == ((3,), 3, 0.05)
 
 
 def test_a_maximum_that_is_changed_after_verdicts_were_read_does_not_count(results, monkeypatch):

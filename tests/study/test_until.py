@@ -174,6 +174,37 @@ def test_a_study_without_a_maximum_gets_four_times_its_seeds_until_a_verdict_is_
         with_maximum(plan, results)
 
 
+def test_a_maximum_that_is_stated_after_verdicts_were_read_adds_seeds(results, capsys):
+    """It gave up at 3 seeds, whatever the maximum, because no look was planned beyond the first."""
+
+    def train(run):
+        return {"accuracy": 80.0 + run.seed % 3 + (run.settings["kind"] == "b")}
+
+    study = Study(
+        "later",
+        program=Function(train, name="later"),
+        settings={"kind": "a"},
+        metrics={"accuracy": Metric("%")},
+        variants=grid({"kind": ["a", "b"]}),
+        seeds=3,
+        claims=[Claim("b above a", lower={"kind": "a"}, higher={"kind": "b"})],
+    )
+    for words in ([], ["--until", "decided", "--max-seeds", "25"]):
+        with pytest.raises(SystemExit, match=r"^0$"):
+            main(study, [*words, "--no-ray", "--results", str(results.root)])
+
+    output = capsys.readouterr().out
+    assert "Not decided yet: 44 additional runs" in output
+    assert "- decided: b above a: supported at 25 seeds" in output
+
+
+def test_more_seeds_than_the_recorded_maximum_are_refused(results):
+    record_plan(with_maximum(make_plan(tiny.study, seeds=2), results), results)
+
+    with pytest.raises(ConfigError, match="9 seeds are more than the 8 that tiny may have"):
+        with_maximum(make_plan(tiny.study, seeds=9), results)
+
+
 def test_a_budget_in_runs_counts_all_that_are_planned(results):
     plan = make_plan(tiny.study, max_seeds=10)
 

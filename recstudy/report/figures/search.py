@@ -396,11 +396,11 @@ class Pareto(FigurePart):
         names = [self.x, self.y or next(iter(objectives))]
         rows = []
         for index, variant in enumerate(records.variants):
-            # of a trial, only the search's own run counts and no fresh seed
-            runs = records.by_variant[index][: 1 if search else None]
+            # of a trial, only the search's own runs count and no fresh seed
+            runs = records.by_variant[index][: records.search_run_count(index) if search else None]
             values = [[run.objective(name) for name in names] for run in runs if run.done]
             values = [pair for pair in values if None not in pair]
-            if values:
+            if values and not (search and len(values) < len(runs)):
                 means = [mean_of(axis) for axis in zip(*values, strict=True)]
                 facts = [len(values), index in records.synthetic, records.leaks(index)]
                 rows.append([numbers.get(index), variant.label, *means, *facts])
@@ -411,7 +411,7 @@ class Pareto(FigurePart):
         data["front"] = front(data[names].where(is_fair).to_numpy(float), directions) & is_fair
         best = data[data["front"]].sort_values(self.x)["label"].tolist()
         point = (
-            "a finished trial with the seed of the search"
+            "a finished trial with the seeds of the search"
             if search
             else "the mean of a variant's finished runs"
         )
