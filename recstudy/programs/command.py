@@ -273,12 +273,13 @@ class CommandProgram(TrainingProgram):
         files = self._inputs()
         self._note_edits(trial, files)
         output, reported_steps = CommandOutput(self.metrics, {}, folder, trial.records.path), set[int]()
+        running = output._replace(attempt=time.time_ns())
         if (metrics := self._read_kept(context, trial, output, files)) is not None:
             return metrics
         # os.environ overrides these two, so users can change them
         threads = {"OMP_NUM_THREADS": str(settings.resources.cpus), "PYTHONUNBUFFERED": "1"}
         environment = {**threads, **os.environ, "PATH": _search_path(), **variables}
-        environment |= command.metrics.environment(output, environment)
+        environment |= command.metrics.environment(running, environment)
         limit, has_left, next_time = "", False, 0.0
         process = Process(
             words, Path(command.folder), environment, trial.records.path / LOG, command.grace_seconds
@@ -292,7 +293,7 @@ class CommandProgram(TrainingProgram):
                         context.report(**step)
                     if (look_time := time.monotonic()) > next_time:
                         # the last step may lack a metric yet
-                        self._report(context, [*command.metrics.steps(output).items()][:-1], reported_steps)
+                        self._report(context, [*command.metrics.steps(running).items()][:-1], reported_steps)
                         next_time = look_time + LOOK_S + 20 * (time.monotonic() - look_time)
                     limit = limit or self._limit(settings.resources, process)
                     has_left = has_left or context.should_stop()

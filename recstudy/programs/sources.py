@@ -7,7 +7,7 @@ import os
 import re
 from abc import abstractmethod
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +33,7 @@ class CommandOutput(NamedTuple):
     folder: Path
     records: Path
     since: float = 0.0  # time of the last failed attempt, whose files do not count
+    attempt: int = 0  # start of the running attempt in nanoseconds; 0 if the command has ended
 
 
 class MetricSource:
@@ -134,9 +135,10 @@ class NamedSource(MetricSource):
 
     def refuse_stale(self, output: CommandOutput) -> None:
         """Raise a ConfigError if only an earlier attempt, which failed, wrote the file."""
-        files = self.newest_files(output.folder) if self.path else []
-        if files and files[-1].stat().st_mtime <= output.since:
-            raise ConfigError(f"{self.path} in {{folder}} is from an earlier attempt, which failed")
+        files = self.newest_files(output.folder) if self.path else [output.records / WANDB_LOG]
+        place = f"{self.path} in {{folder}}" if self.path else "what the command logged to wandb"
+        if files and files[-1].exists() and files[-1].stat().st_mtime <= output.since:
+            raise ConfigError(f"{place} is from an earlier attempt, which failed")
 
     def newest_files(self, folder: Path) -> list[Path]:
         """Return the files of `path` in a folder, else in the folders below it, the newest last."""
@@ -246,13 +248,18 @@ class CsvFile(LogSource):
         return super().read(output)
 
     def rows(self, output: CommandOutput) -> list[Row]:
-        rows: list[Row] = []
-        for file in self.newest_files(output.folder):
+        attempts, files = defaultdict[str, list[list[Row]]](list), self.newest_files(output.folder)
+        # before the running attempt has logged, nobody knows where it continues
+        if files and files[-1].stat().st_mtime_ns <= output.attempt:
+            return []
+        for file in files:
+            rows: list[Row] = []
             for cells in csv.DictReader(file.read_text(encoding="utf-8-sig", errors="replace").splitlines()):
                 values = numbers({dotted(name): cell for name, cell in cells.items() if name})
                 row = {name: value for name, value in values.items() if isinstance(value, float)}
                 rows.append(row | {"step": int(row.get("step", row.get("epoch", len(rows))))})
-        return rows
+            attempts[file.name].append(rows)
+        return [row for named in attempts.values() for row in in_order(named)]
 
 
 @dataclass(frozen=True)
@@ -275,14 +282,27 @@ class Wandb(LogSource):
         return {
             "PYTHONPATH": os.pathsep.join(path),
             "RECSTUDY_WANDB": str(output.records.resolve() / WANDB_LOG),
+            "RECSTUDY_ATTEMPT": str(output.attempt),
             "RECSTUDY_FOLDER": str(output.folder),
         }
 
     def rows(self, output: CommandOutput) -> list[Row]:
-        # an earlier attempt of the run has written to the file, too
-        lines = map(json.loads, whole_lines(output.records / WANDB_LOG))
-        rows = [line["values"] | {"step": line["step"]} for line in lines if "values" in line]
-        return [{dotted(name): value for name, value in row.items()} for row in rows]
+        attempts = defaultdict[str, list[Row]](list)
+        for line in map(json.loads, whole_lines(output.records / WANDB_LOG)):
+            if "values" in line:
+                values = {dotted(name): value for name, value in line["values"].items()}
+                attempts[line.get("attempt", "")].append(values | {"step": line["step"]})
+        has_begun = not output.attempt or str(output.attempt) in attempts
+        return in_order(attempts.values()) if has_begun else []
+
+
+def in_order(attempts: Iterable[Sequence[Row]]) -> list[Row]:
+    """Return the rows of all attempts of a run. An attempt replaces earlier rows from its first step on."""
+    rows: list[Row] = []
+    for attempt_rows in attempts:
+        first = min((row["step"] for row in attempt_rows), default=math.inf)
+        rows = [*(row for row in rows if row["step"] < first), *attempt_rows]
+    return rows
 
 
 def dotted(name: str) -> str:

@@ -120,6 +120,29 @@ def test_steps_are_reported_while_the_command_runs(row):
     assert seconds[0] < 3 < seconds[-1]
 
 
+@pytest.mark.parametrize(
+    ("log", "source"),
+    [
+        ("import wandb\nfor step, value in enumerate(values): wandb.log({'acc': value}, step=step)", Wandb("acc", "best")),
+        (
+            "version = len(os.listdir(folder))\nos.mkdir(f'{folder}/{version}')\n"
+            "lines = ['step,acc', *(f'{step},{value}' for step, value in enumerate(values))]\n"
+            "open(f'{folder}/{version}/metrics.csv', 'w').write('\\n'.join(lines))",
+            CsvFile("metrics.csv", "acc", "best"),
+        ),
+    ],
+    ids=["wandb", "csv"],
+)  # fmt: skip
+def test_an_attempt_that_starts_again_replaces_what_a_failed_one_logged(row, log, source):
+    """The accuracy of the corrected script was 94, which the script that failed had logged."""
+    failing = f"values = [90, 91, 92, 93, 94]\n{log}\nsys.exit(1)"
+    assert row(failing, source)["status"] == "failed"
+    finished = row(f"values = [10, 12, 11]\n{log}", source)
+
+    assert finished["accuracy"] == 12
+    assert [line["accuracy"] for line in curve()] == [10, 12, 11]
+
+
 CALLS = """
 import argparse, copy, wandb
 from wandb.sdk.lib import RunDisabled

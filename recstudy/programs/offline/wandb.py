@@ -120,7 +120,8 @@ class OfflineRun(Anything):
 def record(values=None, **line):
     """Append a line to the file."""
     if values is not None:
-        line = {"step": run.step if run else 0, "values": numbers_in(values)}
+        attempt = os.environ.get("RECSTUDY_ATTEMPT", "")
+        line = {"step": run.step if run else 0, "attempt": attempt, "values": numbers_in(values)}
     with open(os.environ.get("RECSTUDY_WANDB", os.devnull), "a") as file:
         file.write(json.dumps(line, default=str) + "\n")
 
