@@ -49,7 +49,8 @@ LEAST_FLOOR_SHARE = 0.1
 # 0.3 % at a standard deviation of 6 points, 1.2 % at 8.
 GAP, RATIO, THREE_SEEDS_GAP = 0.2, 3.0, 19.0
 # Seeds of an unbounded metric split at a gap of 24 standard deviations within the sides. Three seeds cannot
-# show a split: any such rule has false alarms of 5 to 90 %. From five on: 0 % (normal), 0.7 % (t5).
+# show a split: any such rule has false alarms of 5 to 90 %. From five on: 0 % (normal), 0.7 % (t5). If the
+# deviation is 0, they split at a gap above half of the largest value.
 UNBOUNDED_GAP, MIN_SEEDS_UNBOUNDED = 24.0, 5
 # Larger variances, such as those of losses of 1e200, are unknown, because their squares are not finite.
 MAX_VARIANCE = 1e150
@@ -328,12 +329,13 @@ def split(values: Sequence[float], scale: Scale, success_threshold: float | None
         sides = points[:index], points[index:]
         gap = points[index] - points[index - 1]
         deviation = sqrt(sum(float(((side - side.mean()) ** 2).sum()) for side in sides) / (len(points) - 2))
-        # without a deviation on either side, such as of counts, no gap is known to be wide
-        least_gap = UNBOUNDED_GAP * deviation or inf
+        least_gap = UNBOUNDED_GAP * deviation
         if is_bounded:
             least_gap = max(GAP * (scale.high - scale.low), RATIO * max(map(np.ptp, sides)))
             least_gap = max(least_gap, (len(points) == 3) * THREE_SEEDS_GAP * deviation)
-        if gap <= least_gap:
+        # the sides of 12, 12, 13, 13, 13 have no deviation, and those of 3, 16, 16, 16, 16 neither
+        is_small = ordered[0] <= 0 or ordered[index] - ordered[index - 1] <= ordered[-1] / 2
+        if gap <= least_gap or (not deviation and not is_bounded and is_small):
             return None
         threshold = (ordered[index - 1] + ordered[index]) / 2
     seeds = count_successes(ordered, scale, threshold)

@@ -6,7 +6,7 @@ Each check yields a line for each difference, and adds lines to `Verified`.
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from datetime import datetime, timedelta
 from math import isclose, prod
 from typing import Any, NamedTuple
@@ -201,12 +201,19 @@ def check_answers(bundle: Bundle, verified: Verified) -> Iterator[str]:
     # Number of metrics by run, and number of runs by reason and metric.
     compared, unchecked = Counter[str](), Counter[tuple[str, str]]()
     tolerances: dict[str, float] = {}
-    for row in finished_rows(bundle):
+    rows = finished_rows(bundle)
+    # a run that lacks a metric of the other runs has it as None, so that its answers give its value
+    names = dict.fromkeys(name for row in rows for name in row.result_or_empty.metrics)
+    for row in rows:
         folder, result = bundle.results.run(row.id), row.result_or_empty
-        for name, outcome in bundle.records.program.recompute(folder.answers, result).items():
-            recorded_value = result.metrics[name]
+        metrics = {**dict.fromkeys(names), **result.metrics}
+        outcomes = bundle.records.program.recompute(folder.answers, replace(result, metrics=metrics))
+        for name, outcome in outcomes.items():
+            recorded_value = metrics[name]
             if isinstance(outcome, str):
-                unchecked[outcome, name] += 1
+                unchecked[outcome, name] += name in result.metrics
+            elif recorded_value is None and name.partition(".")[0] not in result.unavailable:
+                yield f"{folder.result}: it has no {name}, but its answers give {outcome[0]!r}"
             elif recorded_value is not None:
                 value, tolerance = outcome
                 compared[row.id] += 1
