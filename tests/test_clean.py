@@ -107,10 +107,6 @@ CAN_GO = {
     "runs/done/.epochs.jsonl.7.tmp": TEMPORARY,
     "runs/done/checkpoint-000001.pt": (1000, "checkpoint of a finished run"),
     "runs/failed/.epochs.jsonl.7.tmp": TEMPORARY,
-    "runs/failed/checkpoint-000001.pt": (
-        1000,
-        "checkpoint of a failed run, which would start from the beginning",
-    ),
     "runs/failed/hang-0.log": (5, "stack traces of a hang, which the next attempt would report"),
     "runs/orphan/.epochs.jsonl.7.tmp": TEMPORARY,
     "runs/stopped/.epochs.jsonl.7.tmp": TEMPORARY,
@@ -155,7 +151,7 @@ def test_the_command_shows_first_and_removes_with_yes(results, capsys):
         assert "0.0 MB in total. Nothing was removed. Add --yes to remove these files." in output
         assert sorted(path for path in results.root.rglob("*") if path.name != "lock") == old_files
 
-        assert "Removed 12 files and folders" in remove_orphans(results, capsys)
+        assert "Removed 11 files and folders" in remove_orphans(results, capsys)
 
     assert reclaimable_files(results) == {"runs/busy/.epochs.jsonl.7.tmp": TEMPORARY}  # no longer busy
     assert results.states() == {"done": "done", "failed": "failed", "stopped": "stopped"}
@@ -250,10 +246,10 @@ def test_a_worker_that_begins_a_run_while_it_is_removed_loses_nothing(results, c
 
 
 def test_checkpoint_that_a_run_has_resumed_from_stays(results):
-    """The failed run was begun again after it had been listed, and interrupted."""
-    run = results.run("failed")
+    """The stopped run was begun again after it had been listed, and interrupted."""
+    run = results.run("stopped")
     listed_files, _ = clean.reclaimable(results)
-    run.failure.unlink()
+    run.stopped.unlink()
 
     (checkpoint,) = (item for item in listed_files if item.path == run.path / "checkpoint-000001.pt")
     assert not clean._remove(results, checkpoint)
@@ -275,6 +271,14 @@ def test_a_link_is_never_followed(results, capsys, tmp_path):
     assert sorted(os.listdir(outside)) == ["checkpoint-000001.pt", "result.json"]
     assert (results.root / "runs/linked").is_symlink()
     assert not results.run("orphan").path.exists()
+
+
+def test_runs_of_a_linked_study_are_no_orphans(results, capsys, tmp_path):
+    (results.root / "studies/depths").rename(tmp_path / "depths")
+    (results.root / "studies/depths").symlink_to(tmp_path / "depths")
+
+    assert "studies/depths is a link." in remove_orphans(results, capsys, "2")
+    assert results.run("orphan").path.exists()
 
 
 def test_leftovers_of_a_killed_clean_go_with_the_next(results, capsys):
@@ -342,5 +346,5 @@ def test_temporary_folders_of_killed_processes_are_listed_and_those_in_use_are_n
     assert left.pop(machine / "tmp" / name) == "temporary files of a killed process"
     assert left.pop(machine / "ray/session_7") == "the logs of a Ray whose driver was killed"
     assert not left
-    assert "Removed 15 files and folders" in cleaned(results, capsys, "--yes")
+    assert "Removed 14 files and folders" in cleaned(results, capsys, "--yes")
     assert sorted(path.name for path in machine.glob("*/*")) == ["recstudy-of-others", "session_8"]

@@ -112,6 +112,19 @@ def test_records_of_a_newer_version_are_left_alone(tmp_path):
     assert read_json(tmp_path / "recstudy.json") == {"format": 99}
 
 
+def test_a_result_of_a_newer_version_is_neither_unfinished_nor_run_again(tmp_path):
+    results = Results(tmp_path).create()
+    write_json(results.run("a").result, {"format": 99, "status": "done"})
+
+    for ask in (
+        lambda: results.state("a"),
+        lambda: results.run("a").finished,
+        lambda: [*results.finished(["a"])],
+    ):
+        with pytest.raises(StorageError, match=r"was written by a newer recstudy \(format 99\)"):
+            ask()
+
+
 def test_files_of_a_killed_worker_are_swept(tmp_path):
     folder = RunFolder(tmp_path)
     for name in (".checkpoint-000001.pt.77.tmp", "checkpoint-000002.pt"):

@@ -62,6 +62,10 @@ class StorageError(RecstudyError):
     """A results folder cannot be written, is locked, or belongs to another program."""
 
 
+class NewerFormatError(StorageError):
+    """A record was written by a newer version, which this one must not replace."""
+
+
 class RunError(RecstudyError):
     """A run failed.
 

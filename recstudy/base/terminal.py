@@ -283,7 +283,10 @@ def finish(work: Callable[[], int]) -> NoReturn:
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 # one more ends what is left to clean up, at once and without a word
                 signal.signal(number, signal.SIG_DFL)
-            print("Stopped. Finished work is kept. Run the same command to resume.", file=sys.stderr)
+            # what --rerun has archived is unfinished now, and what ran again must not run once more
+            is_rerun = any(word.partition("=")[0] == "--rerun" for word in sys.argv)
+            command = "the same command" + " without --rerun" * is_rerun
+            print(f"Stopped. Finished work is kept. Run {command} to resume.", file=sys.stderr)
             sys.exit(130)
 
 

@@ -210,7 +210,8 @@ def reading(record: Sequence[Mapping[str, str]], trust: bool = False) -> Iterato
             if trust:
                 context = _load_from_plan(plan_modules)
             else:
-                reason = f"not imported: {', '.join(untrusted)}; --trust imports it"
+                names = ", ".join(Path(name).name for name in untrusted)
+                reason = f"not imported: {names}; --trust imports it"
                 context = _quoting([reason] if untrusted else [])
             with context:
                 yield

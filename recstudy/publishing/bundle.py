@@ -15,6 +15,7 @@ A zip contains one such folder.
 
 import hashlib
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -251,6 +252,6 @@ def open_bundle(place: Path) -> Iterator[Bundle]:
                     )
                 # zipfile writes only regular files below the folder, each with at most its stated size.
                 archive.extractall(folder)
-        except (zipfile.BadZipFile, EOFError, RuntimeError, OSError, ValueError) as error:
+        except (zipfile.BadZipFile, EOFError, RuntimeError, OSError, ValueError, zlib.error) as error:
             raise StorageError(f"{place} cannot be unpacked: {error}.") from None
         yield Bundle(folder / next(iter(tops)), place)

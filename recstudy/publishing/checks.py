@@ -118,7 +118,7 @@ def check_settings(bundle: Bundle, verified: Verified) -> Iterator[str]:
             sources[bundle.study / IMPORTED] = settings, {}
         for source, (settings, changes) in sources.items():
             try:
-                if f"'{PATH_PREFIX}" in repr((settings, changes)):
+                if PATH_PREFIX in repr((settings, changes)):
                     raise ConfigError("a path was removed from them")
                 decided = bundle.records.program.deciding(settings, changes)
             # Usually the study defines a part of the settings itself, and its code is not imported.

@@ -6,6 +6,7 @@ sets are omitted unless they were generated or the user includes them, because t
 """
 
 import json
+import os
 import re
 import stat
 import zipfile
@@ -23,6 +24,8 @@ from pydantic_core import from_json
 from recstudy.base.errors import ConfigError, StorageError
 from recstudy.base.files import refuse_existing, sha256_of
 from recstudy.base.opened import contents, entries
+from recstudy.programs.inputs import CODE as CODE_FILES
+from recstudy.programs.inputs import CONFIGS
 from recstudy.publishing import bundle
 from recstudy.publishing.about import AS_PLANNED, CHANGED, citation, last_day, readme, write_report
 from recstudy.publishing.bundle import ABOUT, CITATION, CODE, MANIFEST, README, REPORT, RESULTS, Bundle
@@ -44,6 +47,7 @@ RECORDS = (
 )  # fmt: skip
 ANSWERS = "answers.npz"
 CAPTIONS = "answers with captions of a data set, without which metrics are not recomputed"
+INPUTS = "inputs of the command that are neither code nor YAML or TOML (--with-data adds them)"
 ITEMS = "items of data sets (images, captions, puzzles, traces of them)"
 PACKED = (".npz", ".png", ".pdf", ".gif")  # already compressed
 LIBRARY = re.compile(
@@ -87,6 +91,7 @@ def publish(
         ConfigError: There is no such study, `folder` exists, or a text by the author contains private data.
         StorageError: A record is damaged, or the bundle does not verify.
     """
+    folder = folder.absolute()
     packed = folder.with_name(f"{folder.name}.zip")
     refuse_existing(folder)
     refuse_existing(packed)
@@ -97,13 +102,24 @@ def publish(
     # Hosts are in the results and in the logs of attempts, which may name other nodes.
     hosts = {row.provenance.hardware.host for row in rows} | {line.host for log in logs for line in log}
     machine = private(results.root, hosts, allowed)
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    refuse_merged(plan, machine)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"{folder.parent} cannot be made: {error.strerror}") from None
+    if not os.access(folder.parent, os.W_OK):
+        raise StorageError(f"{folder.parent} cannot be written")
     with TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as temporary:
         root = Path(temporary) / folder.name
         left_out = copy_records(records, root / RESULTS, machine, data)
+        files = find_code(plan, study)
+        inputs = [name for name in files if not (data or name.endswith((*CODE_FILES, *CONFIGS)))]
+        if inputs:
+            left_out[INPUTS] = len(inputs)
         code = {
             file: copy_code(plan, file, source, root / CODE / file)
-            for file, source in find_code(plan, study).items()
+            for file, source in files.items()
+            if file not in inputs
         }
         if not code and not plan.imported:
             left_out["the study's file, which its command does not name (--study FILE adds it)"] = 1
@@ -149,6 +165,17 @@ def remove_pages(report: Path) -> int:
     for page in pages:
         page.unlink()
     return len(pages)
+
+
+def refuse_merged(plan: PlanRecord, machine: Private) -> None:
+    """Refuse variants whose labels differ only in folders, which a bundle does not name (ConfigError)."""
+    labels = Counter(machine.text(variant.label) for variant in plan.variants)
+    for variant in plan.variants:
+        if labels[cut := machine.text(variant.label)] > 1 and cut != variant.label:
+            raise ConfigError(
+                f"{plan.study} has {labels[cut]} variants that a bundle would call {cut!r}, because it names"
+                " no folders. Give them labels or levels of their own, such as Variant('a', ...)"
+            )
 
 
 def find_code(plan: PlanRecord, study: Path | None) -> dict[str, Path]:

@@ -1,8 +1,9 @@
 """Remove from records what identifies a machine or an account. `publish.py` copies records through it.
 
-    absolute paths    become `.../name` hosts, users      become `(name)` in texts by programs, such as
-    errors; fields with them are emptied secrets           become `(secret)`: values of variables with such
-    names, and texts like tokens or passwords
+    absolute paths    become `.../name`
+    hosts, users      become `(name)` in texts by programs, such as errors; fields with them are emptied
+    secrets           become `(secret)`: values of variables with such names, and texts like tokens or
+                      passwords
 
 Texts by the author (code, labels, questions) are not changed. `Private.remaining` finds private data in them,
 and `publish.py` then refuses the bundle.
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 PATH_PREFIX = ".../"  # replaces the folders of a path
-PERSONAL = ("host", "process")  # fields that only describe the machine
+PERSONAL = ("host", "process")  # fields of an attempt or of `hardware` that only describe the machine
 PROGRAM_FIELDS = (
     "error",
     "traceback",
@@ -31,11 +32,18 @@ PROGRAM_FIELDS = (
     "source",
     "why_missing",
 )  # fields with texts by programs
-COMMAND = re.compile(  # variables before a command, and options with paths of a machine
-    r"^(?:[A-Z_][A-Z0-9_]*=\S+\s+)+|\s*--(?:results|address|data|log|init-from|optuna-storage)(?:=\S+|(?:\s+(?!--)\S+)*)(?!\S)"
+# Variables before a command, and options with paths of a machine. Only --log has several words.
+COMMAND = re.compile(
+    r"^(?:[A-Z_][A-Z0-9_]*=\S+\s+)+"
+    r"|\s*--(?:results|address|data|init-from|optuna-storage)(?:=|\s+(?!--))(?:'[^']*'|\S+)(?!\S)"
+    r"|\s*--log(?:=\S+|(?:\s+(?!--|[\w.]+=)\S+)*)(?!\S)"
 )
 # Names of environment variables with secrets.
-NAMING = re.compile(r"(TOKEN|SECRET|PASSW|API_?KEY|ACCESS_?KEY|CREDENTIAL|AUTH)", re.I)
+NAMING = re.compile(
+    r"(?:TOKEN|SECRET|PASSW|API_?KEY|ACCESS_?KEY|CREDENTIAL|AUTH(?!OR))"
+    r"(?!.*_(?:MODE|NAME|TYPE|METHOD|FILE|PATH|DIR|SOCK)$)",
+    re.I,
+)
 GENERIC = re.compile(  # names that are common words
     r"root|users?|admin|ubuntu|debian|runner|jovyan|nobody|(local)?host|docker|node|worker|test|data|home",
     re.I,
@@ -43,10 +51,14 @@ GENERIC = re.compile(  # names that are common words
 # Shorter names are not removed, because they would also match common words.
 MIN_LENGTH = 4
 
-PATH = (
-    r"(?<![\w.:/\\<~-])(?:file://)?(?:~[\w.-]*)?(?:(?:/[\w.@+=,~%-]+){2,}|/(?:home|root|tmp|data|mnt|media|opt|srv|usr|var|etc"
-    r"|scratch|work|workspace|Users|Volumes|private|content|lustre|nfs|gpfs)\b)/?|(?<!\w)~/[\w.@+=,~%/-]+"
+PLACES = (
+    "home|root|tmp|data|mnt|media|opt|srv|usr|var|etc|scratch|work|workspace|Users|Volumes|private|content"
+    "|lustre|nfs|gpfs"
 )
+PATH = (
+    r"(?<![\w.:/\\<~-])(?:file://)?(?:~[\w.-]*)?(?:(?:/[\w.@+=,~%-]+){2,}|/(?:@PLACES@)\b)/?"
+    r"|(?<=:)(?:///)?/(?:@PLACES@)(?:/[\w.@+=,~%-]+)+|(?<!\w)~/[\w.@+=,~%/-]+"
+).replace("@PLACES@", PLACES)
 SECRET = re.compile(
     r"(?P<before>://)[^/\s:@]+:[^/\s@]+(?=@)"
     r"|\b(?:hf|ghp|gho|ghs|glpat|xox[a-z]|sk|pk|wandb)[_-][A-Za-z0-9_-]{16,}"
@@ -56,7 +68,13 @@ SECRET = re.compile(
     re.I,
 )
 # Patterns that no published text may contain.
-REFUSED = r"(?:/home|/Users)/[\w.-]+/|/root/\w|\b(?:hf|ghp|glpat)[_-][A-Za-z0-9]{20,}|\bAKIA[0-9A-Z]{16}\b"
+REFUSED = (
+    r"(?:/home|/Users)/[\w.-]+/|/root/\w|\b(?:hf|gh[pos]|glpat|xox[a-z])[_-][A-Za-z0-9-]{20,}"
+    r"|\bsk-(?:[a-z]+-)?[A-Za-z0-9]{20,}|\bgithub_pat_\w{20,}|\bAKIA[0-9A-Z]{16}\b"
+    # a literal in code, and a value in YAML
+    r"|(?i:(?:passw(?:or)?d|secret|api[_-]?key|token)[\"']?\s*[=:]\s*[\"'][\w./+=-]{12,}[\"'])"
+    r"|(?im:^\s*(?:passw(?:or)?d|secret|api[_-]?key)\s*:\s*(?=\S*\d)[\w./+=!@#$%^&*-]{8,}\s*$)"
+)
 
 
 @dataclass(frozen=True)
@@ -95,25 +113,26 @@ class Private:
             text = _any_of(self.names, "(?!)").sub("(name)", text)
         return text
 
-    def values(self, value: Any, key: str = "", by_program: bool = False) -> Any:
+    def values(self, value: Any, key: str = "", by_program: bool = False, parent: str = "") -> Any:
         """Return JSON values without private data at any depth. Keys stay.
 
         Args:
             value: The JSON value.
             key: Its key, which decides about the kind of text.
             by_program: Whether a program wrote it.
+            parent: The key of the object that has it; empty at the top level.
         """
         by_program = by_program or key in PROGRAM_FIELDS
-        if key in PERSONAL and isinstance(value, str | int):
+        if key in PERSONAL and parent in ("", "hardware") and isinstance(value, str | int):
             return "" if isinstance(value, str) else None
         if isinstance(value, str):
             return (
                 self.text(COMMAND.sub("", value), True) if key == "command" else self.text(value, by_program)
             )
         if isinstance(value, dict):
-            cleaned = {name: self.values(item, name, by_program) for name, item in value.items()}
+            cleaned = {name: self.values(item, name, by_program, key) for name, item in value.items()}
             return {name: item for name, item in cleaned.items() if item is not None or value[name] is None}
-        return [self.values(item, "", by_program) for item in value] if isinstance(value, list) else value
+        return [self.values(item, "[]", by_program) for item in value] if isinstance(value, list) else value
 
     def remaining(self, text: str) -> tuple[str, int] | None:
         """Return the first private text and its position, or None. A secret itself is not returned."""

@@ -100,6 +100,9 @@ def reclaimable(results: Results, orphans: bool = False) -> tuple[list[Reclaimab
         )
     named_ids: set[str] = set()
     damaged: list[StorageError] = []
+    # a linked study may plan any run
+    linked = [*(results.root / "studies").glob("*"), *(results.root / "studies").glob("*/*")] * orphans
+    damaged += [StorageError(f"{path} is a link.") for path in sorted(linked) if path.is_symlink()]
     for entry in [entry for study in studies for entry in entries(study)] if orphans else ():
         try:
             named_ids |= named_runs(Path(entry.path))
@@ -156,7 +159,8 @@ def _leftovers(results: Results, folder: Path) -> Iterator[Reclaimable]:
                 yield _item(file, "half-written by a killed process", lock)
     for file in sorted(folder.glob("hang-*.log")):
         yield _item(file, "stack traces of a hang, which the next attempt would report", lock)
-    if state := results.state(folder.name):  # empty for the folder of a study
+    # a failed run resumes from its checkpoint
+    if (state := results.state(folder.name)) in ("done", "stopped"):
         run = "finished run" if state == "done" else f"{state} run, which would start from the beginning"
         for file in sorted(folder.glob("checkpoint-*.pt")):
             yield _item(file, f"checkpoint of a {run}", lock)

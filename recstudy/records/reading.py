@@ -6,6 +6,7 @@ messages for users.
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,7 +14,7 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, from_json
 
-from recstudy.base.errors import StorageError
+from recstudy.base.errors import NewerFormatError, StorageError
 from recstudy.base.files import encoded
 from recstudy.base.opened import contents
 from recstudy.records.files import Json, append_line, whole_lines, write_json, write_whole
@@ -200,10 +201,21 @@ def _checked(content: bytes, kind: type[R], place: object, remedy: str) -> R:
         if not isinstance(file_format, int) or file_format <= FORMAT:
             raise StorageError(f"{place} is damaged: {fault(error)}. {remedy}") from None
     if file_format > FORMAT:
-        raise StorageError(
+        raise NewerFormatError(
             f"{place} was written by a newer recstudy (format {file_format}). Update this one."
         )
     return record
+
+
+@contextmanager
+def suppress_damage() -> Iterator[None]:
+    """Suppress the error of a damaged record, but not that of a record of a newer version."""
+    try:
+        yield
+    except NewerFormatError:
+        raise
+    except StorageError:
+        pass
 
 
 def _json(content: bytes) -> Any:

@@ -43,7 +43,7 @@ from recstudy.base.files import encoded
 from recstudy.records.files import MARKER, persistently, write_whole
 from recstudy.records.locks import locked
 from recstudy.records.mirror import Mirror, scratch
-from recstudy.records.reading import read_record, write_record
+from recstudy.records.reading import read_record, suppress_damage, write_record
 from recstudy.records.run_folder import RunFolder
 from recstudy.records.schema import Marker, Result
 from recstudy.records.stores import is_uri
@@ -263,7 +263,7 @@ class Results:
         The results are yielded one at a time, because 10,000 of them take 40 MB.
         """
         for run_id in run_ids:
-            with suppress(StorageError):  # a run with a damaged result will be run again
+            with suppress_damage():  # a run with a damaged result will be run again
                 if result := self._read_result(run_id):
                     yield run_id, result
 
@@ -278,7 +278,7 @@ class Results:
 
     def state(self, run_id: str) -> str:
         """Return the state of a run as in `states`, or an empty string for any other state."""
-        with suppress(StorageError):
+        with suppress_damage():
             if self.is_as_read(run_id) or self._read_result(run_id):
                 return "done"
         with suppress(StorageError):

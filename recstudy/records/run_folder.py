@@ -13,7 +13,7 @@ from pydantic_core import from_json
 
 from recstudy.base.errors import StorageError
 from recstudy.records.files import persistently, whole_lines, write_whole
-from recstudy.records.reading import append_record, read_log, read_record, write_record
+from recstudy.records.reading import append_record, read_log, read_record, suppress_damage, write_record
 from recstudy.records.schema import Attempt, Failure, Measured, Result
 
 MOVING = ".moving"  # suffix of an archive folder until all records are moved into it
@@ -57,10 +57,9 @@ class RunFolder:
 
     @property
     def finished(self) -> bool:
-        try:
+        with suppress_damage():
             return read_record(self.result, Result) is not None
-        except StorageError:
-            return False
+        return False
 
     @property
     def has_begun(self) -> bool:

@@ -12,6 +12,7 @@ from bundles import changed, edited, sealed
 from own_study import run_study
 
 from recstudy import Claim, Function, Metric, Range, RunContext, Search, main
+from recstudy.base.errors import ConfigError
 from recstudy.cli.judge import JudgeCommand
 from recstudy.publishing.bundle import Bundle
 from recstudy.publishing.publish import publish
@@ -121,6 +122,50 @@ def test_imported_runs_have_the_settings_and_seeds_of_their_file(tmp_path, monke
     differences = "\n".join(verify(Bundle(sealed(tmp_path / "bundle"))).differences)
     assert re.search(r"runs/\w+: the plan has no such run", differences)
     assert re.search(r"imported.json: the settings of run \w+ give the id", differences)
+
+
+def test_variants_that_differ_only_in_folders_are_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [f"/data/models/{name}/final,{seed},{80 + seed}\n" for name in "ab" for seed in (1, 2)]
+    Path("runs.csv").write_text("".join(["weights,seed,accuracy\n", *rows]))
+    JudgeCommand(Path("runs.csv")).run()
+
+    with pytest.raises(
+        ConfigError, match=r"runs has 2 variants that a bundle would call 'weights=\.\.\./final'"
+    ):
+        publish(Results(Path("results")), "runs", "imported", tmp_path / "bundle")
+    assert not (tmp_path / "bundle").exists()
+
+
+COMMAND = r"""from pathlib import Path
+from recstudy import Command, LastLine, Metric, Study, grid, main
+script = Path(__file__).parent / "train.py"
+program = Command(f"python {script} patients.csv {{depth}} {{seed}}", metrics=LastLine(r"accuracy: (\S+)"))
+study = Study("ours", program=program, settings={"depth": 1}, metrics={"accuracy": Metric("%")}, variants=grid({"depth": [1, 2]}), seeds=1)
+if __name__ == "__main__":
+    main(study)
+"""
+
+
+def test_a_bundle_of_a_command_has_its_code_and_no_other_inputs(tmp_path):
+    """Its absolute path stays out of the bundle, which cannot recompute the ids then."""
+    (tmp_path / "study.py").write_text(COMMAND)
+    (tmp_path / "train.py").write_text("import sys\nprint('accuracy:', 50 + int(sys.argv[2]))\n")
+    for name in ("patients.csv", "kaggle.json", "conf.yaml"):
+        (tmp_path / name).write_text("{}")
+    recstudy = [sys.executable, "-c", "from recstudy.cli import main; main()"]
+    for words in (
+        [sys.executable, "study.py", "--no-ray"],
+        [*recstudy, "publish", "results/studies/ours/default", "out"],
+        [*recstudy, "publish", "results/studies/ours/default", "whole", "--with-data"],
+    ):
+        subprocess.run(words, cwd=tmp_path, check=True, capture_output=True)
+
+    code, whole = ({file.name for file in (tmp_path / name / "code").iterdir()} for name in ("out", "whole"))
+    assert code == {"study.py", "train.py", "conf.yaml"}
+    assert whole == code | {"patients.csv", "kaggle.json"}
+    unchecked = verify(Bundle(tmp_path / "out")).unchecked
+    assert any("a path was removed from them" in line for line in unchecked)
 
 
 STUDY = """from recstudy import Metric, Study, grid, main

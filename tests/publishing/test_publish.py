@@ -220,11 +220,56 @@ def test_private_words_in_the_authors_text_are_refused_and_not_rewritten(tmp_pat
         ("Authorization: Bearer abc.def.ghi123", "Authorization: Bearer (secret)"),
         ("s3://ann:pass1234@host/bucket", "s3://(secret)@host/bucket"),
         (f"token {TOKEN}", "token (secret)"),
+        ("sqlite:////scratch/adal/optuna.db", "sqlite:.../optuna.db"),
+        ("docker run -v /scratch/a/x:/data/adal/y", "docker run -v .../x:.../y"),
     ],
 )
 def test_private_words_are_redacted_from_a_text(text, redacted):
     assert Private().text(text, by_program=True) == redacted
     assert Private().text(redacted, by_program=True) == redacted
+
+
+def test_a_command_keeps_its_settings_and_settings_keep_their_names():
+    record = {
+        "command": "python x.py --preset cpu --data '/data/my set' train.epochs=5 --log wandb csv model.width=64",
+        "process": 3,
+        "settings": {"process": 8, "host": "a"},
+        "hardware": {"host": "node7"},
+    }
+
+    assert Private().values(record) == {
+        "command": "python x.py --preset cpu train.epochs=5 model.width=64",
+        "settings": {"process": 8, "host": "a"},
+        "hardware": {"host": ""},
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'OPENAI_API_KEY = "sk-proj-abcdefghijklmnopqrstuvwxyz"',
+        "password: hunter22hunter",
+        "token = 'c0ffee-c0ffee-c0ffee'",
+        "github_pat_0123456789abcdefghijkl",
+    ],
+)
+def test_secrets_in_the_authors_text_are_found(text):
+    assert Private().remaining(text)
+
+
+@pytest.mark.parametrize("text", ["token = tokenizer.decode(row)", "token: Tokenizer", "secret = 'short'"])
+def test_code_about_tokens_is_no_secret(text):
+    assert Private().remaining(text) is None
+
+
+def test_variables_that_name_a_mode_or_an_author_are_no_secrets(monkeypatch):
+    monkeypatch.setenv("GIT_AUTHOR_NAME", "Ada Lovelace")
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "0123456789abcdef")
+
+    secrets = private(Path("results"), ()).secrets
+    assert "0123456789abcdef" in secrets
+    assert not {"Ada Lovelace", "disabled"} & {*secrets}
 
 
 def test_names_that_are_words_are_no_names(monkeypatch):
@@ -236,6 +281,14 @@ def test_names_that_are_words_are_no_names(monkeypatch):
 
 
 # -------------------------------------------------------------------------------------------------------------- refusals
+
+
+def test_an_out_below_a_file_is_refused_in_one_line(trained_results, tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(
+        recstudy.base.errors.StorageError, match=r"file cannot be made: (File exists|Not a directory)"
+    ):
+        publish(trained_results, "tiny", "quick", tmp_path / "file" / "out")
 
 
 def test_an_out_that_is_there_is_refused(trained_results, tmp_path):

@@ -158,6 +158,12 @@ ATTACKS = {
         r"\g<1>9",
         "train_top1_accuracy (4 runs): it cannot be computed from answers",
     ),
+    "a metric without a value": (
+        RESULT,
+        r'("metrics": \{[^}]*"top1_accuracy": )[\d.]+',
+        r"\g<1>null",
+        "it has no top1_accuracy, but its answers give",
+    ),
     "accuracy at another depth": (
         RESULT,
         r'("3": )\d',
@@ -616,6 +622,21 @@ def test_a_zip_has_each_file_once_in_one_folder_and_nothing_beside_it(name, tmp_
         pass
     assert [path.name for path in tmp_path.iterdir()] == ["x.zip"]
     assert not Path("/out").exists()
+
+
+def test_a_damaged_zip_is_refused_in_one_line(published_once, tmp_path):
+    content = bytearray(Path(f"{published_once}.zip").read_bytes())
+    with zipfile.ZipFile(f"{published_once}.zip") as archive:
+        entry = max(archive.infolist(), key=lambda entry: entry.compress_size)
+    start = entry.header_offset + 60 + len(entry.filename)
+    content[start : start + 40] = bytes(255 - byte for byte in content[start : start + 40])
+    (tmp_path / "x.zip").write_bytes(content)
+
+    with (
+        pytest.raises(StorageError, match=r"x\.zip cannot be unpacked: Error -3"),
+        open_bundle(tmp_path / "x.zip"),
+    ):
+        pass
 
 
 def test_a_zip_with_a_comment_is_refused(published_once, tmp_path):
