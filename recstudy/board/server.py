@@ -143,9 +143,13 @@ class FolderWatch:
 
     def __init__(self, results: Results, trust: bool) -> None:
         self.folder = ResultsFolder(results, trust)
-        self.problems: list[str] = []
+        self._store_problem = self._folder_problem = ""
         self._results = results
         self._polled, self._seconds, self._fetched = float("-inf"), 0.0, time.monotonic()
+
+    @property
+    def problems(self) -> list[str]:
+        return [problem for problem in (self._store_problem, self._folder_problem) if problem]
 
     def refresh(self) -> None:
         """Poll the folder if enough time has passed. After an error the last state stays, with `problems`."""
@@ -154,16 +158,17 @@ class FolderWatch:
             return
         # A store answers slowly, so it is fetched less often than the local copy is polled.
         if self._results.store and start - self._fetched > max(FETCH_S, REST * self._seconds):
-            self.problems = []
+            self._store_problem = ""
             try:
                 self._results.pull()
             except Exception as error:
-                self.problems = [f"The store cannot be read, so these results may be old: {error}"]
+                self._store_problem = f"The store cannot be read, so these results may be old: {error}"
             self._fetched = time.monotonic()
+        self._folder_problem = ""
         try:
             self.folder.poll()
         except (OSError, RecstudyError) as error:
-            self.problems = [f"The folder cannot be read: {error}"]
+            self._folder_problem = f"The folder cannot be read: {error}"
         self._polled = time.monotonic()
         self._seconds = self._polled - start
 

@@ -165,6 +165,7 @@ class Answer:
             own alpha.
         alpha: The level at which Holm tests the question at this look.
         prediction: For a published value, the prediction interval of one more run.
+        edge: The contrast with its standard error at the edge of the region, if it differs from `estimate`.
         reasons: Why the answer is open or needs care: members of `Reason`, or sentences on why two numbers
             are not comparable.
         seeds_needed: Further seeds of each variant that decide the question 4 times in 5, for the estimate
@@ -182,6 +183,7 @@ class Answer:
     adjusted: float | None = None
     alpha: float = ALPHA
     prediction: Estimate | None = None
+    edge: Estimate | None = None
     reasons: tuple[str, ...] = ()
     seeds_needed: tuple[int, int] | None = None
     chance: float = 0.0
@@ -359,7 +361,9 @@ def answer(
         Reason.ONE_SEED: is_one_seed and not (runs_left or lost_runs),
     }
     reasons = tuple(reason for reason, is_true in conditions.items() if is_true)
-    untested = Answer(question, estimate, prediction=prediction, reasons=reasons, runs=tuple(runs))
+    untested = Answer(
+        question, estimate, prediction=prediction, edge=edge, reasons=reasons, runs=tuple(runs)
+    )
     if estimate.value is None:
         all_lost = lost_runs and not runs_left
         return untested if all_lost else replace(untested, verdict=Verdict.NOT_RUN)
@@ -481,7 +485,7 @@ def _with_power(answer: Answer, looks: Looks, share: float) -> Answer:
         return answer
     if estimate.is_over_items or Reason.OVER_BLOCKS in answer.reasons:
         return answer
-    variants = len(answer.question.weights)
+    variants = estimate.gain or len(answer.question.weights)
     later_levels = looks.later_levels(estimate.n)
     if prediction is not None and prediction.error is not None and room <= 0:
         # Our mean is outside of the published value's margin, and more seeds do not move it closer. The test
@@ -494,8 +498,9 @@ def _with_power(answer: Answer, looks: Looks, share: float) -> Answer:
         df = estimate.df + variants * (seeds - estimate.n)
         chance = PowerAnalysis(distance, error, df, seeds).power(distance, seeds, share * level)
         return replace(answer, chance=float(chance))
-    spread = estimate.error, estimate.df, estimate.n, variants, estimate.overlap
-    analysis = PowerAnalysis(abs(room), *spread)
+    edge = answer.edge or estimate
+    spread = edge.error or estimate.error, edge.df or estimate.df
+    analysis = PowerAnalysis(abs(room), *spread, estimate.n, variants, estimate.overlap)
     seeds_needed, chance = analysis.seeds_needed(looks, share), analysis.chance(looks, share)
     return replace(answer, seeds_needed=seeds_needed, chance=chance)
 

@@ -147,7 +147,8 @@ def record_runs_read(results: Results, plan: PlanRecord, ended_ids: Collection[s
             keys = run_keys(results, plan)
             # Two keys of a run suffice to find it in later tables with other metrics.
             seen_keys = tuple(key for run_id in new for key in keys[run_id][:2])
-            with results.changing(log):
+            # a reader has only the local copy of an object store
+            with results.in_store.changing(log):
                 append_record(log, Look(date=current_time(), runs=seen_keys))
 
 

@@ -35,7 +35,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from recstudy.base import opened
 from recstudy.base.errors import StorageError
@@ -59,11 +59,15 @@ class Results:
         place: A folder, or a URI on an object store. For a URI, `root` is a local copy (see mirror.py).
     """
 
+    stores: ClassVar[dict[Path, str]] = {}  # local copy -> the URI that this process has read
+
     def __init__(self, place: Path | str) -> None:
         self.store = str(place) if is_uri(str(place)) else ""
         self._read: dict[str, tuple[int, int]] = {}  # run id -> time and size of the result that was read
         self.root = scratch(self.store) if self.store else Path(str(place).removeprefix("file://")).absolute()
         self._runs = self.root / "runs"
+        if self.store:
+            self.stores[self.root] = self.store
         encoded(str(self.root))  # plans and pages name it
         opened.protect(self.root)
         opened.is_regular_file(self._marker)  # raises StorageError if this user may not enter the folder
@@ -74,6 +78,11 @@ class Results:
     @cached_property
     def mirror(self) -> Mirror | None:
         return Mirror(self.store, self.root) if self.store else None
+
+    @property
+    def in_store(self) -> "Results":
+        """These results with the store that they are the local copy of, if this process has read it."""
+        return Results(self.stores[self.root]) if self.root in self.stores else self
 
     def pull(self, run_id: str = "") -> "Results":
         """Fetch changed records from the store, if there is one.

@@ -3,9 +3,10 @@
 import time
 
 from boards import uploaded
-from made_up import as_result, result, run_id
+from made_up import as_result, result, run_id, write_study
 
 from recstudy.board import server
+from recstudy.board.folder import ResultsFolder
 from recstudy.board.server import make_app
 from recstudy.records import Results
 
@@ -14,6 +15,19 @@ NEW = run_id(3, 1)
 
 def refuse(results: Results) -> None:
     raise OSError("the store does not answer")
+
+
+def test_a_folder_that_can_be_read_again_has_no_problem(tmp_path, monkeypatch):
+    for name in ("POLL_S", "REST"):
+        monkeypatch.setattr(server, name, 0.0)
+    client = make_app(write_study(tmp_path / "results")).test_client()
+    pages = [client.get("/").text]
+    with monkeypatch.context() as patched:
+        patched.setattr(ResultsFolder, "poll", refuse)
+        pages.append(client.get("/").text)
+    pages.append(client.get("/").text)
+
+    assert ["The folder cannot be read: the store" in page for page in pages] == [False, True, False]
 
 
 def test_results_are_fetched_for_a_page_and_a_store_that_is_gone_costs_no_page(

@@ -241,6 +241,25 @@ def test_near_a_ceiling_no_difference_is_tested_at_the_edge_of_its_margin():
     assert max(abs(next_p - previous_p) for previous_p, next_p in pairwise(p_values)) < 0.5
 
 
+def test_seeds_needed_are_those_of_the_test_itself():
+    """At the edge of a margin near a bound the error is larger; a paired test gains one degree of freedom a seed."""
+    near = Fit({"a": [99.7, 99.8, 99.9], "b": [99.75, 99.8, 99.85], "c": [90.0, 91.0, 90.5]}, SHARE)
+    question = Question({"a": 1.0, "b": -1.0}, half_width=0.2)
+    plain, edge = (
+        contrast([(sign, near.weighted(key, margin)) for key, sign in (("a", 1.0), ("b", -1.0))])
+        for margin in (0.0, 0.2)
+    )
+    differences = Fit({0: [0.8, 2.0, -0.3]}).estimate(0)
+    several = Question(dict.fromkeys("abcdefgh", 0.125), lower_bound=0.0)
+    answers = [answer(question, plain, edge=at_edge) for at_edge in (None, edge)]
+    answers += [answer(several, replace(differences, gain=gain)) for gain in (0, 1)]
+    needed = [judge([tested], [Looks((3,))])[0].seeds_needed for tested in answers]
+
+    assert edge.error > plain.error
+    assert needed[0][1] < needed[1][1]
+    assert needed[2][1] < needed[3][1]
+
+
 def test_few_seeds_are_not_judged_where_another_variant_splits():
     """With gaps of 25 and 60 points, intervals of three seeds of one kind covered in 0 to 5 % of studies."""
     three = {"a": [51.0, 92.0, 95.0], "b": [91.0, 92.5, 92.0], "c": [80.0, 81.0, 80.5]}

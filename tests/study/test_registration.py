@@ -9,6 +9,7 @@ import tiny
 
 from recstudy import Metric, grid
 from recstudy.base.values import digest
+from recstudy.cli import main as recstudy_command
 from recstudy.cli.study import main
 from recstudy.papers import published
 from recstudy.programs.base import PROGRAMS
@@ -136,6 +137,20 @@ def test_margins_deviations_and_the_most_seeds_have_dates_too(results):
     assert not post_hoc(records, target, variants=[])
     # stated before any verdict was read
     assert (records.looks.seed_counts, records.looks.maximum) == ((3,), 9)
+
+
+def test_a_report_of_a_store_records_its_look_there(tmp_path, monkeypatch):
+    monkeypatch.setenv("RECSTUDY_SCRATCH", str(tmp_path / "scratch"))
+    results = Results(f"local://{tmp_path}/store").create()
+    record_plan(make_plan(STUDY), results)
+    finish(results, make_plan(STUDY), EARLY_TIME)
+    results.send(results.root / "runs")
+
+    with pytest.raises(SystemExit, match=r"^0$"):
+        recstudy_command(["report", f"local://{tmp_path}/store"])
+
+    assert len((tmp_path / "store/studies/looks.jsonl").read_text().splitlines()) == 1
+    assert not (tmp_path / "store/studies/tiny/quick/report").exists()
 
 
 def test_a_look_at_one_seed_has_no_test_and_is_none(results):
