@@ -15,8 +15,8 @@ in no table. Each sample halts by itself, so rows have equal updates for every N
 means another symmetry each time; in paper the other rows have 1,000 fixed ones, as in HRM's code. In quick an
 MLP mixes the tokens of all models, as in TRM-MLP.
 
-Cost: quick (synthetic 6x6 Sudokus), 25 minutes on one core for five to eight seeds (measured); standard (9x9),
-hours of one GPU; paper, 0.3 to 0.8 EFLOP per row.
+Cost: quick (synthetic 6x6 Sudokus), 25 minutes on one core for five to eight seeds (measured); standard
+(9x9), hours of one GPU; paper, 0.3 to 0.8 EFLOP per row.
 
     python studies/hrm_outer_loop.py
     python studies/hrm_outer_loop.py --preset paper --data DIR

@@ -361,9 +361,7 @@ def answer(
         Reason.ONE_SEED: is_one_seed and not (runs_left or lost_runs),
     }
     reasons = tuple(reason for reason, is_true in conditions.items() if is_true)
-    untested = Answer(
-        question, estimate, prediction=prediction, edge=edge, reasons=reasons, runs=tuple(runs)
-    )
+    untested = Answer(question, estimate, prediction=prediction, edge=edge, reasons=reasons, runs=tuple(runs))
     if estimate.value is None:
         all_lost = lost_runs and not runs_left
         return untested if all_lost else replace(untested, verdict=Verdict.NOT_RUN)

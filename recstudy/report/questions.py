@@ -379,17 +379,14 @@ def weakest(rows: Sequence[QuestionRow]) -> QuestionRow:
             return row
     weakest_row = min(rows, key=distance)
     if distance(weakest_row) < 0:
-        return _with_p(weakest_row, len(rows) * (weakest_row.answer.p or 0.0))
+        p = min(1.0, len(rows) * (weakest_row.answer.p or 0.0))
+        return replace(weakest_row, answer=replace(weakest_row.answer, p=p))
     weakest_row = max(rows, key=lambda row: row.answer.p or 0.0)
     is_two_sided = weakest_row.answer.question.is_two_sided
     if is_two_sided and len({(row.estimate.value or 0.0) > 0 for row in rows}) > 1:
         reasons = (Reason.SIGNS_DIFFER, *weakest_row.answer.reasons)
         return replace(weakest_row, answer=replace(weakest_row.answer, p=None, reasons=reasons))
     return weakest_row
-
-
-def _with_p(row: QuestionRow, p: float) -> QuestionRow:
-    return replace(row, answer=replace(row.answer, p=min(1.0, p)))
 
 
 def _ask_contrast(

@@ -199,26 +199,24 @@ def later_record(plan: Plan, results: Results, data: Path | None = None) -> Plan
     # Keep the first recorded values, so that an equal plan has equal bytes.
     if last:
         pflop_by_label |= {variant.label: variant.pflop for variant in last.variants}
+    dropped: dict[str, tuple[str, int]] = {}
+    if newest:
+        is_frozen, published = any(results.run(run.id).finished for run in newest.runs), {}
+        if is_frozen and not published_keys(newest) <= published_keys(record):
+            published = published_tests(load_study(results, record.study, record.folder))
+        dropped = dropped_questions(record, newest, is_frozen, published)
     return replace(
         record,
         code_digests=earlier_code(plan, results) | record.code_digests,
         stated=first_dates(record, definitions, plan.base.program.committed),
         described=with_description(record, newest),
         most_seeds=dict(Counter(labels) | Counter(newest.most_seeds if newest else ())),
-        dropped=_dropped(record, newest, results) if newest else {},
+        dropped=dropped,
         created=(last and last.created) or record.created,
         variants=tuple(
             replace(variant, pflop=pflop_by_label.get(variant.label)) for variant in record.variants
         ),
     )
-
-
-def _dropped(record: PlanRecord, newest: PlanRecord, results: Results) -> dict[str, tuple[str, int]]:
-    """Return the questions of the newest plan and of those before it that this plan drops."""
-    is_frozen, published = any(results.run(run.id).finished for run in newest.runs), {}
-    if is_frozen and not published_keys(newest) <= published_keys(record):
-        published = published_tests(load_study(results, record.study, record.folder))
-    return dropped_questions(record, newest, is_frozen, published)
 
 
 def earlier_code(plan: Plan, results: Results) -> dict[str, str]:
