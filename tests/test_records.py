@@ -18,7 +18,9 @@ from recstudy.records import (
     write_json,
     write_whole,
 )
-from recstudy.study.testing import make_result
+from recstudy.study.plan import make_plan
+from recstudy.study.record import record_plan
+from recstudy.study.testing import make_result, tiny_study
 
 
 def test_states_tell_finished_from_failed_and_stopped(results):
@@ -123,6 +125,17 @@ def test_a_result_of_a_newer_version_is_neither_unfinished_nor_run_again(tmp_pat
     ):
         with pytest.raises(StorageError, match=r"was written by a newer recstudy \(format 99\)"):
             ask()
+
+
+def test_a_plan_of_a_newer_version_is_not_replaced(tmp_path):
+    results = Results(tmp_path).create()
+    record_plan(make_plan(tiny_study()), results)
+    (plan,) = tmp_path.glob("studies/*/*/plan.json")
+    write_json(plan, {"format": 99})
+
+    with pytest.raises(StorageError, match=r"was written by a newer recstudy \(format 99\)"):
+        record_plan(make_plan(tiny_study()), results)
+    assert read_json(plan) == {"format": 99}
 
 
 def test_files_of_a_killed_worker_are_swept(tmp_path):

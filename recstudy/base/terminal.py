@@ -285,8 +285,8 @@ def finish(work: Callable[[], int]) -> NoReturn:
                 signal.signal(number, signal.SIG_DFL)
             # what --rerun has archived is unfinished now, and what ran again must not run once more
             is_rerun = any(word.partition("=")[0] == "--rerun" for word in sys.argv)
-            command = "the same command" + " without --rerun" * is_rerun
-            print(f"Stopped. Finished work is kept. Run {command} to resume.", file=sys.stderr)
+            hint = ", without --rerun if a run has started" * is_rerun
+            print(f"Stopped. Finished work is kept. Run the same command to resume{hint}.", file=sys.stderr)
             sys.exit(130)
 
 

@@ -88,7 +88,7 @@ class Estimate:
             for an interval over seeds.
         overlap: The `overlap` of its fit.
         blocks: The number of blocks if the interval is over the differences of blocks, else 0.
-        gain: The degrees of freedom that one more seed adds; 0 for one of each variant of a contrast.
+        gain: The degrees of freedom that one more seed adds; 0 if each variant of a contrast adds one.
     """
 
     value: float | None

@@ -50,8 +50,8 @@ LEAST_FLOOR_SHARE = 0.1
 GAP, RATIO, THREE_SEEDS_GAP = 0.2, 3.0, 19.0
 # Seeds of an unbounded metric split at a gap of 24 standard deviations within the sides. Three seeds cannot
 # show a split: any such rule has false alarms of 5 to 90 %. From five on: 0 % (normal), 0.7 % (t5). If the
-# deviation is 0, they split at a gap above half of the largest value.
-UNBOUNDED_GAP, MIN_SEEDS_UNBOUNDED = 24.0, 5
+# deviation is 0 but for rounding, they split at a gap above half of the largest value, all of one sign.
+UNBOUNDED_GAP, MIN_SEEDS_UNBOUNDED, ROUNDING = 24.0, 5, 1e-9
 # Larger variances, such as those of losses of 1e200, are unknown, because their squares are not finite.
 MAX_VARIANCE = 1e150
 # Standard deviations of the other variants: above it, intervals of differences have lower coverage.
@@ -334,8 +334,9 @@ def split(values: Sequence[float], scale: Scale, success_threshold: float | None
             least_gap = max(GAP * (scale.high - scale.low), RATIO * max(map(np.ptp, sides)))
             least_gap = max(least_gap, (len(points) == 3) * THREE_SEEDS_GAP * deviation)
         # the sides of 12, 12, 13, 13, 13 have no deviation, and those of 3, 16, 16, 16, 16 neither
-        is_small = ordered[0] <= 0 or ordered[index] - ordered[index - 1] <= ordered[-1] / 2
-        if gap <= least_gap or (not deviation and not is_bounded and is_small):
+        has_two_signs, largest = ordered[0] < 0 < ordered[-1], max(map(abs, ordered))
+        is_small = has_two_signs or ordered[index] - ordered[index - 1] <= largest / 2
+        if gap <= least_gap or (deviation <= ROUNDING * gap and not is_bounded and is_small):
             return None
         threshold = (ordered[index - 1] + ordered[index]) / 2
     seeds = count_successes(ordered, scale, threshold)

@@ -443,6 +443,8 @@ def _judged(answer: Answer, look: Looks, share: float, adjusted: float) -> Answe
         adjusted: Holm's p value.
     """
     seeds = answer.estimate.n
+    if seeds == 1 and answer.p is not None and not _level(answer, look):  # of blocks, before the maximum
+        answer = replace(answer, p=None, reasons=(Reason.ONE_SEED,))
     alpha, maximum = _level(answer, look) * share, look.maximum or seeds
     tested = replace(answer, alpha=alpha, maximum=maximum, adjusted=None if answer.p is None else adjusted)
     tested = replace(tested, verdict=_verdict(tested))

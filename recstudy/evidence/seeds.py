@@ -97,10 +97,11 @@ def schedule(maximum: int, stated: int = 0) -> Iterator[int]:
             the study looks once, because each look there halves the level. 0 if no look was taken.
     """
     look, steps = 3, iter((2, 3))
-    while look < maximum and (not stated or look <= stated):
+    last = stated if 0 < stated < maximum else maximum
+    while look < last:
         yield look
         look += next(steps, max(4, look // 4))
-    yield maximum
+    yield from dict.fromkeys((last, maximum))
 
 
 @cache

@@ -273,9 +273,10 @@ class CommandProgram(TrainingProgram):
         files = self._inputs()
         self._note_edits(trial, files)
         output, reported_steps = CommandOutput(self.metrics, {}, folder, trial.records.path), set[int]()
-        running = output._replace(attempt=time.time_ns())
         if (metrics := self._read_kept(context, trial, output, files)) is not None:
             return metrics
+        output = output._replace(attempt=time.time_ns())
+        running = output._replace(is_running=True)
         # os.environ overrides these two, so users can change them
         threads = {"OMP_NUM_THREADS": str(settings.resources.cpus), "PYTHONUNBUFFERED": "1"}
         environment = {**threads, **os.environ, "PATH": _search_path(), **variables}

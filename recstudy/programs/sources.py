@@ -33,7 +33,8 @@ class CommandOutput(NamedTuple):
     folder: Path
     records: Path
     since: float = 0.0  # time of the last failed attempt, whose files do not count
-    attempt: int = 0  # start of the running attempt in nanoseconds; 0 if the command has ended
+    attempt: int = 0  # start of the last attempt in nanoseconds; 0 if it is unknown
+    is_running: bool = False
 
 
 class MetricSource:
@@ -135,10 +136,9 @@ class NamedSource(MetricSource):
 
     def refuse_stale(self, output: CommandOutput) -> None:
         """Raise a ConfigError if only an earlier attempt, which failed, wrote the file."""
-        files = self.newest_files(output.folder) if self.path else [output.records / WANDB_LOG]
-        place = f"{self.path} in {{folder}}" if self.path else "what the command logged to wandb"
-        if files and files[-1].exists() and files[-1].stat().st_mtime <= output.since:
-            raise ConfigError(f"{place} is from an earlier attempt, which failed")
+        files = self.newest_files(output.folder) if self.path else []
+        if files and files[-1].stat().st_mtime <= output.since:
+            raise ConfigError(f"{self.path} in {{folder}} is from an earlier attempt, which failed")
 
     def newest_files(self, folder: Path) -> list[Path]:
         """Return the files of `path` in a folder, else in the folders below it, the newest last."""
@@ -187,6 +187,18 @@ class LogSource(NamedSource):
     @abstractmethod
     def rows(self, output: CommandOutput) -> list[Row]:
         """Return the rows that were written so far."""
+
+    def in_order(self, attempts: Iterable[Sequence[Row]], output: CommandOutput) -> list[Row]:
+        """Return the rows of all attempts of a run.
+
+        An attempt replaces earlier rows from the first step on for which it has a metric.
+        """
+        names, rows = {*self.names(output.metrics).values()}, list[Row]()
+        for attempt_rows in attempts:
+            steps = (row["step"] for row in attempt_rows if not names.isdisjoint(row))
+            first = min(steps, default=math.inf)
+            rows = [*(row for row in rows if row["step"] < first), *attempt_rows]
+        return rows
 
     def steps(self, output: CommandOutput) -> dict[int, Row]:
         steps = defaultdict[int, Row](dict)
@@ -248,18 +260,16 @@ class CsvFile(LogSource):
         return super().read(output)
 
     def rows(self, output: CommandOutput) -> list[Row]:
-        attempts, files = defaultdict[str, list[list[Row]]](list), self.newest_files(output.folder)
-        # before the running attempt has logged, nobody knows where it continues
-        if files and files[-1].stat().st_mtime_ns <= output.attempt:
-            return []
-        for file in files:
-            rows: list[Row] = []
+        earlier_rows: list[Row] = []
+        last_rows: list[Row] = []
+        for file in self.newest_files(output.folder):
+            rows = last_rows if file.stat().st_mtime_ns > output.attempt else earlier_rows
             for cells in csv.DictReader(file.read_text(encoding="utf-8-sig", errors="replace").splitlines()):
                 values = numbers({dotted(name): cell for name, cell in cells.items() if name})
                 row = {name: value for name, value in values.items() if isinstance(value, float)}
                 rows.append(row | {"step": int(row.get("step", row.get("epoch", len(rows))))})
-            attempts[file.name].append(rows)
-        return [row for named in attempts.values() for row in in_order(named)]
+        # before the running attempt has logged, nobody knows where it continues
+        return self.in_order([earlier_rows, last_rows], output) if last_rows or not output.is_running else []
 
 
 @dataclass(frozen=True)
@@ -286,23 +296,24 @@ class Wandb(LogSource):
             "RECSTUDY_FOLDER": str(output.folder),
         }
 
-    def rows(self, output: CommandOutput) -> list[Row]:
-        attempts = defaultdict[str, list[Row]](list)
+    def refuse_stale(self, output: CommandOutput) -> None:
+        attempts = self.attempts(output)
+        if attempts and max(attempts) <= output.since * 1e9:
+            raise ConfigError("what wandb logged is from an earlier attempt, which failed")
+
+    def attempts(self, output: CommandOutput) -> dict[int, list[Row]]:
+        """Return the rows of each attempt by its start."""
+        attempts = defaultdict[int, list[Row]](list)
         for line in map(json.loads, whole_lines(output.records / WANDB_LOG)):
             if "values" in line:
                 values = {dotted(name): value for name, value in line["values"].items()}
-                attempts[line.get("attempt", "")].append(values | {"step": line["step"]})
-        has_begun = not output.attempt or str(output.attempt) in attempts
-        return in_order(attempts.values()) if has_begun else []
+                attempts[int(line.get("attempt") or 0)].append(values | {"step": line["step"]})
+        return attempts
 
-
-def in_order(attempts: Iterable[Sequence[Row]]) -> list[Row]:
-    """Return the rows of all attempts of a run. An attempt replaces earlier rows from its first step on."""
-    rows: list[Row] = []
-    for attempt_rows in attempts:
-        first = min((row["step"] for row in attempt_rows), default=math.inf)
-        rows = [*(row for row in rows if row["step"] < first), *attempt_rows]
-    return rows
+    def rows(self, output: CommandOutput) -> list[Row]:
+        attempts = self.attempts(output)
+        is_silent = output.is_running and output.attempt not in attempts
+        return [] if is_silent else self.in_order(attempts.values(), output)
 
 
 def dotted(name: str) -> str:

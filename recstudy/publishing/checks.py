@@ -211,7 +211,8 @@ def check_answers(bundle: Bundle, verified: Verified) -> Iterator[str]:
         for name, outcome in outcomes.items():
             recorded_value = metrics[name]
             if isinstance(outcome, str):
-                unchecked[outcome, name] += name in result.metrics
+                if name in result.metrics:
+                    unchecked[outcome, name] += 1
             elif recorded_value is None and name.partition(".")[0] not in result.unavailable:
                 yield f"{folder.result}: it has no {name}, but its answers give {outcome[0]!r}"
             elif recorded_value is not None:

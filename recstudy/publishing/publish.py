@@ -47,7 +47,8 @@ RECORDS = (
 )  # fmt: skip
 ANSWERS = "answers.npz"
 CAPTIONS = "answers with captions of a data set, without which metrics are not recomputed"
-INPUTS = "inputs of the command that are neither code nor YAML or TOML (--with-data adds them)"
+INPUTS = "inputs of the command that are neither source code nor YAML or TOML (--with-data adds them)"
+SOURCES = (*CODE_FILES, *CONFIGS, ".R", ".jl", ".c", ".cpp", ".cu", ".h", ".rs", ".go", ".java", ".m", ".lua")
 ITEMS = "items of data sets (images, captions, puzzles, traces of them)"
 PACKED = (".npz", ".png", ".pdf", ".gif")  # already compressed
 LIBRARY = re.compile(
@@ -113,7 +114,7 @@ def publish(
         root = Path(temporary) / folder.name
         left_out = copy_records(records, root / RESULTS, machine, data)
         files = find_code(plan, study)
-        inputs = [name for name in files if not (data or name.endswith((*CODE_FILES, *CONFIGS)))]
+        inputs = [name for name in files if not (data or name.endswith(SOURCES))]
         if inputs:
             left_out[INPUTS] = len(inputs)
         code = {
@@ -173,8 +174,8 @@ def refuse_merged(plan: PlanRecord, machine: Private) -> None:
     for variant in plan.variants:
         if labels[cut := machine.text(variant.label)] > 1 and cut != variant.label:
             raise ConfigError(
-                f"{plan.study} has {labels[cut]} variants that a bundle would call {cut!r}, because it names"
-                " no folders. Give them labels or levels of their own, such as Variant('a', ...)"
+                f"{plan.study} has {labels[cut]} variants that a bundle would call {cut!r}, because it leaves"
+                " out folders and secrets. Give them labels or levels of their own, such as Variant('a', ...)"
             )
 
 

@@ -40,7 +40,7 @@ COMMAND = re.compile(
 )
 # Names of environment variables with secrets.
 NAMING = re.compile(
-    r"(?:TOKEN|SECRET|PASSW|API_?KEY|ACCESS_?KEY|CREDENTIAL|AUTH(?!OR))"
+    r"(?:TOKEN|SECRET|PASSW|API_?KEY|ACCESS_?KEY|CREDENTIAL|AUTH(?!OR(?!IZ)))"
     r"(?!.*_(?:MODE|NAME|TYPE|METHOD|FILE|PATH|DIR|SOCK)$)",
     re.I,
 )
@@ -70,9 +70,10 @@ SECRET = re.compile(
 # Patterns that no published text may contain.
 REFUSED = (
     r"(?:/home|/Users)/[\w.-]+/|/root/\w|\b(?:hf|gh[pos]|glpat|xox[a-z])[_-][A-Za-z0-9-]{20,}"
-    r"|\bsk-(?:[a-z]+-)?[A-Za-z0-9]{20,}|\bgithub_pat_\w{20,}|\bAKIA[0-9A-Z]{16}\b"
+    r"|\bsk-(?=[\w-]*\d)[\w-]{20,}|\bgithub_pat_\w{20,}|\bAKIA[0-9A-Z]{16}\b"
     # a literal in code, and a value in YAML
-    r"|(?i:(?:passw(?:or)?d|secret|api[_-]?key|token)[\"']?\s*[=:]\s*[\"'][\w./+=-]{12,}[\"'])"
+    r"|(?i:(?:passw(?:or)?d|secret|api[_-]?key|token)[\"']?\]?\s*[=:]\s*[\"'](?=[^\"']*\d)[\w./+=-]{12,}[\"'])"
+    r"|\bkey\s*=\s*[\"'][0-9a-f]{32,}[\"']"
     r"|(?im:^\s*(?:passw(?:or)?d|secret|api[_-]?key)\s*:\s*(?=\S*\d)[\w./+=!@#$%^&*-]{8,}\s*$)"
 )
 

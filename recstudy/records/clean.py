@@ -76,7 +76,7 @@ def reclaimable(results: Results, orphans: bool = False) -> tuple[list[Reclaimab
     """Return the files and folders that can be removed.
 
     Files that a report needs or a process has locked stay. So do links and the checkpoints of interrupted
-    runs.
+    and failed runs.
 
     Args:
         results: The results folder.

@@ -138,7 +138,7 @@ def record_runs_read(results: Results, plan: PlanRecord, ended_ids: Collection[s
     # A question waits for all planned runs of its variants, so a variant with an unfinished run is not shown.
     waiting = {run.variant for run in plan.runs if run.id not in ended_ids}
     # A full disk must not stop a reader, and a damaged log is reported by the readers that need it.
-    with suppress(StorageError, OSError):
+    try:
         seen_ids = {run_id for look in read_looks(results, plan) for run_id in look.runs}
         new = dict.fromkeys(
             run.id for run in plan.runs if run.variant not in waiting and run.id not in seen_ids
@@ -148,8 +148,10 @@ def record_runs_read(results: Results, plan: PlanRecord, ended_ids: Collection[s
             # Two keys of a run suffice to find it in later tables with other metrics.
             seen_keys = tuple(key for run_id in new for key in keys[run_id][:2])
             # a reader has only the local copy of an object store
-            with results.in_store.changing(log):
+            with results.in_store.changing(log, fetch=True):
                 append_record(log, Look(date=current_time(), runs=seen_keys))
+    except (StorageError, OSError):
+        results.stores.pop(results.root, None)  # of a store that this reader may not change
 
 
 def read_looks(results: Results, plan: PlanRecord) -> list[Look]:

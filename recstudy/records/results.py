@@ -82,7 +82,8 @@ class Results:
     @property
     def in_store(self) -> "Results":
         """These results with the store that they are the local copy of, if this process has read it."""
-        return Results(self.stores[self.root]) if self.root in self.stores else self
+        is_copy = not self.store and self.root in self.stores
+        return Results(self.stores[self.root]) if is_copy else self
 
     def pull(self, run_id: str = "") -> "Results":
         """Fetch changed records from the store, if there is one.
@@ -109,13 +110,21 @@ class Results:
         return file
 
     @contextmanager
-    def changing(self, *files: Path) -> Iterator[None]:
+    def changing(self, *files: Path, fetch: bool = False) -> Iterator[None]:
         """Send these files to the store after the block has written them.
 
         Without a store, do nothing.
+
+        Args:
+            files: The files.
+            fetch: Fetch them before the block, because other machines may have changed them.
         """
         # Only these files are sent, because other local files may be older than their objects.
-        with self.mirror.still() if self.mirror else nullcontext():
+        mirror = self.mirror
+        with mirror.still() if mirror else nullcontext():
+            for file in files if fetch else ():
+                if mirror:
+                    mirror.pull((file.name,), subfolder=file.parent.relative_to(self.root).as_posix())
             yield
             self.send(*files)
 

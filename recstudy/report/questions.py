@@ -383,7 +383,9 @@ def weakest(rows: Sequence[QuestionRow]) -> QuestionRow:
         return replace(weakest_row, answer=replace(weakest_row.answer, p=p))
     weakest_row = max(rows, key=lambda row: row.answer.p or 0.0)
     is_two_sided = weakest_row.answer.question.is_two_sided
-    if is_two_sided and len({(row.estimate.value or 0.0) > 0 for row in rows}) > 1:
+    alpha = weakest_row.answer.question.alpha
+    significant = [row.estimate.value or 0.0 for row in rows if (row.answer.p or 0.0) < alpha]
+    if is_two_sided and len({value > 0 for value in significant}) > 1:
         reasons = (Reason.SIGNS_DIFFER, *weakest_row.answer.reasons)
         return replace(weakest_row, answer=replace(weakest_row.answer, p=None, reasons=reasons))
     return weakest_row

@@ -104,8 +104,8 @@ def published_keys(plan: PlanRecord) -> set[str]:
 
 
 def published_key(target: Target) -> str:
-    """Return a digest of a published value. Its margin is a statement of its own."""
-    return digest(["published", target.source, target.metric, target.value], 12)
+    """Return a digest of a published value and its settings. Its margin is a statement of its own."""
+    return digest(["published", target.metric, target.value, target.unit, target.where], 12)
 
 
 def dropped_questions(

@@ -264,13 +264,14 @@ class StudyRecords:
         look_sizes = {min(bisect_right(first, reading) for first in firsts) for reading in readings}
         return Looks(self._tested(look_sizes), self._max_seeds, self.plan.alpha, self.plan.max_seeds)
 
-    def _tested(self, seed_counts: set[int]) -> tuple[int, ...]:
-        """Return the numbers of seeds at which a test was possible, in ascending order.
+    @property
+    def _too_few(self) -> int:
+        """The largest number of seeds without a test: one, or none if items or blocks may be tested."""
+        return 0 if self.plan.imported or any(self.blocks) else 1
 
-        One seed allows only a test over the items of a table or over blocks.
-        """
-        too_few = 0 if self.plan.imported or self.plan.blocks else 1
-        return tuple(sorted(count for count in seed_counts if count > too_few))
+    def _tested(self, seed_counts: set[int]) -> tuple[int, ...]:
+        """Return the numbers of seeds at which a test was possible, in ascending order."""
+        return tuple(sorted(count for count in seed_counts if count > self._too_few))
 
     @cached_property
     def _looks(self) -> list[Look]:
@@ -292,7 +293,9 @@ class StudyRecords:
 
         Plans before 2026 have no dates.
         """
-        readings = (self._looks[first[0]].date for first in self._first_readings if first)
+        position = self._too_few
+        tested = (first[position] for first in self._first_readings if len(first) > position)
+        readings = (self._looks[look].date for look in tested)
         first_reading, dates = min(readings, default=""), self.plan.stated
         maximum = self.plan.max_seeds
         if not first_reading or (maximum and dates.get(maximum_digest(maximum), "") <= first_reading):

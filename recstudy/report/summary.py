@@ -322,12 +322,13 @@ def looks_words(looks: Looks) -> str:
     """Return `3, 5 seeds of a maximum of 10`; empty if one look was planned and taken."""
     if not looks.max_seeds and len(looks.seed_counts) < 2:
         return ""
-    seed_counts = ", ".join(map(str, looks.seed_counts)) or "none yet, at"
-    words = f"{seed_counts} seeds" + f" of a maximum of {looks.maximum}" * bool(looks.max_seeds)
+    seed_counts = ", ".join(map(str, looks.seed_counts))
+    words = f"{seed_counts} seeds" if seed_counts else "none yet"
+    words += f" of a maximum of {looks.maximum}" * bool(looks.max_seeds)
     extensions = sum(look > looks.maximum for look in looks.seed_counts)
     # The level of each extension is stricter, which bounds the total error (docs/how-to/verdicts.md).
     error = 100 * looks.alpha * (1.5 if extensions == 1 else 2)
-    limit = "stated maximum" if looks.max_seeds else "first look, as no maximum was stated"
+    limit = "stated maximum" if looks.max_seeds else "first look, as no maximum was stated before"
     return words + f"; extended beyond the {limit}: total error at most {error:g} %" * bool(extensions)
 
 

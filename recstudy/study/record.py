@@ -4,20 +4,19 @@ import shlex
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 from pydantic import ValidationError
 
-from recstudy.base.errors import ConfigError, StorageError
+from recstudy.base.errors import ConfigError
 from recstudy.plugins import code_digests, current_files, study_file
 from recstudy.programs.metric import metric_fields
 from recstudy.programs.settings import json_value
 from recstudy.records import Results, read_record, write_record
 from recstudy.records.plans import read_looks
-from recstudy.records.reading import fault
+from recstudy.records.reading import fault, suppress_damage
 from recstudy.records.schema import current_time
 from recstudy.records.stores import without_secrets
 from recstudy.records.study_schema import (
@@ -287,6 +286,6 @@ def _files(plan: Plan, results: Results) -> tuple[Path, Path]:
 
 def _readable(file: Path) -> PlanRecord | None:
     """Return a plan, or None if it is missing or damaged. A damaged plan is written anew."""
-    with suppress(StorageError):
+    with suppress_damage():
         return read_record(file, PlanRecord)
     return None

@@ -122,8 +122,9 @@ def with_maximum(plan: Plan, results: Results) -> Plan:
     if recorded and recorded.definition == plan.definition and recorded.max_seeds:
         check_maximum(plan, recorded.max_seeds)
         return replace(plan, max_seeds=recorded.max_seeds)
-    ids = {run.id for run in plan.runs}
-    if any(not ids.isdisjoint(look.runs) for look in read_looks(results, plan_record(plan))):
+    read_ids = {run_id for look in read_looks(results, plan_record(plan)) for run_id in look.runs}
+    counts = Counter(run.variant for run in plan.runs if run.id in read_ids)
+    if max(counts.values(), default=0) > (0 if plan.study.blocks else 1):  # one seed has no test
         raise ConfigError(
             f"--until decided needs the maximum number of seeds of {plan.study.name}, which states none, and"
             " its verdicts have been read: add --max-seeds N, such as 10. Verdicts beyond the first look"

@@ -186,7 +186,9 @@ def test_five_seeds_of_an_unbounded_metric_split_at_a_lonely_gap(sign):
 def test_counts_of_two_values_do_not_split():
     """Each side of 12 and 13 epochs has no deviation, so that any gap was wider than 24 times it."""
     assert not Fit({"a": [12.0, 12.0, 13.0, 13.0, 12.0], "b": [10.0, 10.0, 10.0, 10.0, 11.0]}).splits
-    assert not Fit({"a": [0.0, 1.0, 0.0, 1.0, 1.0], "b": [-0.5, 0.5, 0.5, -0.5, 0.5]}).splits
+    assert not Fit({"a": [0.1, 0.1, 0.1, 0.2, 0.2], "b": [-0.5, 0.5, 0.5, -0.5, 0.5]}).splits
+    assert not Fit({"a": [6.0, 6.0, 6.0, 7.0, 7.0]}, Scale(kind="log")).splits
+    assert Fit({"a": [0.0, 0.0, 0.0, 500.0, 500.0]}).splits
     assert Fit({"a": [16.0, 16.0, 16.0, 16.0, 3.5]}, Scale(kind="log")).splits
 
 

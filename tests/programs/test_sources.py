@@ -143,6 +143,36 @@ def test_an_attempt_that_starts_again_replaces_what_a_failed_one_logged(row, log
     assert [line["accuracy"] for line in curve()] == [10, 12, 11]
 
 
+def test_what_a_failed_attempt_logged_is_no_metric_of_one_that_logs_none(row):
+    failing = "import wandb\nwandb.init(config={'lr': 1})\nwandb.log({'acc': 94})\nsys.exit(1)"
+    row(failing, Wandb("acc"))
+    silent = "import wandb\nwandb.init(config={'lr': 1})\nwandb.finish()"
+
+    finished = row(silent, Wandb("acc"))
+    assert finished["status"] == "failed"
+    assert "what wandb logged is from an earlier attempt, which failed" in finished["error"]
+
+
+@pytest.mark.parametrize("first", ["wandb.log({'params': 1e6})", "wandb.summary['x'] = 1"])
+def test_a_resumed_attempt_keeps_the_steps_before_it(first, row):
+    log = "import wandb\nfor step, value in enumerate(values, start): wandb.log({'acc': value}, step=step)"
+    row(f"start, values = 0, [90, 94, 91]\n{log}\nsys.exit(1)", Wandb("acc", "best"))
+    finished = row(f"import wandb\n{first}\nstart, values = 3, [92, 86]\n{log}", Wandb("acc", "best"))
+
+    assert finished["accuracy"] == 94
+    assert [line["accuracy"] for line in curve()] == [90, 94, 91, 92, 86]
+
+
+def test_two_files_of_one_name_in_one_attempt_are_both_read(row):
+    script = "".join(
+        f"os.makedirs(folder + '/{part}'); open(folder + '/{part}/metrics.csv', 'w').write('step,{name}\\n0,{value}')\n"
+        for part, name, value in (("train", "loss", 0.5), ("val", "accuracy", 81))
+    )
+    finished = row(script, CsvFile("metrics.csv"), TWO)
+
+    assert (finished["accuracy"], finished["loss"]) == (81, 0.5)
+
+
 CALLS = """
 import argparse, copy, wandb
 from wandb.sdk.lib import RunDisabled

@@ -159,8 +159,11 @@ def test_differences_of_opposite_signs_need_no_seeds(tmp_path):
 def test_single_runs_of_many_blocks_are_a_t_test_over_blocks(tmp_path):
     claim = Claim("elsewhere", lower={"method": "CNN"}, higher={"method": "ours"}, over="blocks")
     (row,) = claimed(tmp_path / "r", EQUAL, claim, seeds=1)
+    (early,) = claimed(tmp_path / "early", EQUAL, claim, seeds=1, max_seeds=10)
 
     assert (row.verdict, row.estimate.df) == (Verdict.SUPPORTED, 2.0)
+    # the first look has no level yet
+    assert (early.verdict, early.answer.reasons) == (Verdict.UNDECIDED, (Reason.ONE_SEED,))
 
 
 def test_effects_are_averaged_over_blocks_and_blocks_have_no_effect(tmp_path):

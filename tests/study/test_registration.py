@@ -31,6 +31,7 @@ from recstudy.study.plan import Plan, make_plan
 from recstudy.study.record import record_plan, recorded
 from recstudy.study.study import Study
 from recstudy.study.testing import make_result
+from recstudy.study.until import with_maximum
 
 EARLY_TIME, LATE_TIME = "2020-01-01T00:00:00+00:00", "2099-01-01T00:00:00+00:00"
 STEPS = Claim("more steps help", lower={"latent_steps": 1}, higher={"latent_steps": 3}, margin=2.0)
@@ -153,15 +154,23 @@ def test_a_report_of_a_store_records_its_look_there(tmp_path, monkeypatch):
     assert not (tmp_path / "store/studies/tiny/quick/report").exists()
 
 
-def test_a_look_at_one_seed_has_no_test_and_is_none(results):
-    for seeds in (1, 3):
-        plan = make_plan(STUDY, seeds=seeds)
-        record_plan(plan, results)
-        finish(results, plan, EARLY_TIME)
-        record_look(results, "tiny", "quick")
+def test_a_look_at_one_seed_has_no_test_and_is_none(results, monkeypatch):
+    """A maximum that is stated after it is in time."""
+    plan = make_plan(STUDY, seeds=1)
+    record_plan(plan, results)
+    finish(results, plan, EARLY_TIME)
+    record_look(results, "tiny", "quick")
+    assert with_maximum(make_plan(STUDY, seeds=1), results).max_seeds == 4
+
+    monkeypatch.setattr("recstudy.study.record.current_time", lambda: "2098-01-01T00:00:00+00:00")
+    monkeypatch.setattr("recstudy.records.plans.current_time", lambda: LATE_TIME)
+    plan = make_plan(STUDY, seeds=3, max_seeds=10)
+    record_plan(plan, results)
+    finish(results, plan, LATE_TIME)
+    record_look(results, "tiny", "quick")
     looks = load_study(results, "tiny", "quick").looks
 
-    assert (looks.seed_counts, looks.maximum, looks.level(3)) == ((3,), 3, 0.05)
+    assert (looks.seed_counts, looks.maximum) == ((3,), 10)
 
 
 def test_a_maximum_that_is_changed_after_verdicts_were_read_does_not_count(results, monkeypatch):

@@ -174,7 +174,7 @@ def test_a_study_without_a_maximum_gets_four_times_its_seeds_until_a_verdict_is_
         with_maximum(plan, results)
 
 
-def test_a_maximum_that_is_stated_after_verdicts_were_read_adds_seeds(results, capsys):
+def test_a_maximum_that_is_stated_after_verdicts_were_read_adds_seeds(results, capsys, monkeypatch):
     """It gave up at 3 seeds, whatever the maximum, because no look was planned beyond the first."""
 
     def train(run):
@@ -192,6 +192,8 @@ def test_a_maximum_that_is_stated_after_verdicts_were_read_adds_seeds(results, c
     for words in ([], ["--until", "decided", "--max-seeds", "25"]):
         with pytest.raises(SystemExit, match=r"^0$"):
             main(study, [*words, "--no-ray", "--results", str(results.root)])
+        # dates have whole seconds
+        monkeypatch.setattr("recstudy.study.record.current_time", lambda: "2099-01-01T00:00:00+00:00")
 
     output = capsys.readouterr().out
     assert "Not decided yet: 44 additional runs" in output
