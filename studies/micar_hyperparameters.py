@@ -17,8 +17,8 @@ validation split, with METEOR 1.5, which needs Java. Quick uses generated captio
 with 2 and 8 experts. Quick demonstrates the run and decides no claim: its 95 % intervals are ±0.15 wide, the
 claims' margin is 0.005.
 
-Cost: quick, 20 minutes on 2 cores (17 were measured for 21 of its 24 runs); standard (MedPix 2.0), hours of a
-GPU; paper (100 epochs), see --dry-run.
+Cost: quick, 50 minutes on one core for 8 to 10 seeds (measured beside tests); standard (MedPix 2.0), hours of
+a GPU; paper (100 epochs), see --dry-run.
 
     python studies/micar_hyperparameters.py
     python studies/micar_hyperparameters.py --preset standard --data DIR
