@@ -210,8 +210,7 @@ def reading(record: Sequence[Mapping[str, str]], trust: bool = False) -> Iterato
             if trust:
                 context = _load_from_plan(plan_modules)
             else:
-                names = ", ".join(Path(name).name for name in untrusted)
-                reason = f"not imported: {names}; --trust imports it"
+                reason = f"not imported: {', '.join(untrusted)}; --trust imports it"
                 context = _quoting([reason] if untrusted else [])
             with context:
                 yield

@@ -24,6 +24,7 @@ from pydantic_core import from_json
 from recstudy.base.errors import ConfigError, StorageError
 from recstudy.base.files import refuse_existing, sha256_of
 from recstudy.base.opened import contents, entries
+from recstudy.plugins import current_files
 from recstudy.programs.inputs import CODE as CODE_FILES
 from recstudy.programs.inputs import CONFIGS
 from recstudy.publishing import bundle
@@ -125,7 +126,8 @@ def publish(
         if not code and not plan.imported:
             left_out["the study's file, which its command does not name (--study FILE adds it)"] = 1
         copies = bundle.in_bundle(load_study(Results(root / RESULTS), name, preset, trust))
-        copies = replace(copies, plan=replace(copies.plan, plugins=plan.plugins))
+        if trust or plan.plugins == tuple(current_files().record):  # else pages would name their folders
+            copies = replace(copies, plan=replace(copies.plan, plugins=plan.plugins))
         write_report(copies, Path(temporary, "drawn")).rename(root / REPORT)
         if not pages:
             left_out[bundle.PAGES] = remove_pages(root / REPORT)

@@ -2,6 +2,7 @@
 results.
 """
 
+import html
 import json
 import re
 import shutil
@@ -191,6 +192,25 @@ def test_bundle_contains_nothing_private(tmp_path, monkeypatch):
     plan = Bundle(tmp_path / "out").plan
     assert plan.command == "python .../study.py --seeds 2 --set train.epochs=2"
     assert not verify(Bundle(tmp_path / "out")).differences
+
+
+def test_a_page_names_no_folder_of_a_part_that_is_not_imported(tmp_path, monkeypatch):
+    monkeypatch.chdir("/")  # a working folder would be refused
+    study = tiny_study(name="parts")
+    results = write_study(tmp_path / "results", study)
+    write_configs(results, study)
+    (tmp_path / "parts.py").write_text("x = 1\n")
+    (plan,) = results.root.glob("studies/parts/quick/plan.json")
+    values = json.loads(plan.read_text())
+    values["plugins"] = [{"module": "parts", "file": str(tmp_path / "parts.py"), "digest": "0"}]
+    values["report"] = [*values["report"], {"kind": "mine", "name": "mine"}]
+    plan.write_text(json.dumps(values))
+
+    publish(results, "parts", "quick", tmp_path / "out")
+
+    page = (tmp_path / "out/report/report.html").read_text()
+    assert "not imported: .../parts.py; --trust imports it" in html.unescape(page)
+    assert str(tmp_path) not in page
 
 
 def test_private_words_in_the_authors_text_are_refused_and_not_rewritten(tmp_path, monkeypatch):
