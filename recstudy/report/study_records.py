@@ -262,7 +262,8 @@ class StudyRecords:
         readings = sorted({reading for first in firsts for reading in first})
         # At each reading, the variant with the fewest runs limits the number of common seeds.
         look_sizes = {min(bisect_right(first, reading) for first in firsts) for reading in readings}
-        return Looks(self._tested(look_sizes), self._max_seeds, self.plan.alpha, self.plan.max_seeds)
+        later = self.plan.max_seeds if self.plan.max_seeds != self._max_seeds else 0
+        return Looks(self._tested(look_sizes), self._max_seeds, self.plan.alpha, later)
 
     @property
     def _too_few(self) -> int:

@@ -120,8 +120,8 @@ class OfflineRun(Anything):
 def record(values=None, **line):
     """Append a line to the file."""
     if values is not None:
-        attempt = os.environ.get("RECSTUDY_ATTEMPT", "")
-        line = {"step": run.step if run else 0, "attempt": attempt, "values": numbers_in(values)}
+        line = {"step": run.step if run else 0, "values": numbers_in(values)}
+        line.update({"attempt": os.environ["RECSTUDY_ATTEMPT"]} if "RECSTUDY_ATTEMPT" in os.environ else {})
     with open(os.environ.get("RECSTUDY_WANDB", os.devnull), "a") as file:
         file.write(json.dumps(line, default=str) + "\n")
 
