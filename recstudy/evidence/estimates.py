@@ -88,7 +88,7 @@ class Estimate:
             for an interval over seeds.
         overlap: The `overlap` of its fit.
         blocks: The number of blocks if the interval is over the differences of blocks, else 0.
-        gain: The degrees of freedom that one more seed adds; 0 if each variant of a contrast adds one.
+        df_per_seed: The degrees of freedom that one more seed adds; 0 if each variant of a contrast adds one.
     """
 
     value: float | None
@@ -104,7 +104,7 @@ class Estimate:
     items: int | None = None
     overlap: float = 0.0
     blocks: int = 0
-    gain: int = 0
+    df_per_seed: int = 0
 
     @property
     def interval(self) -> tuple[float, float] | None:

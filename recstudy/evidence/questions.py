@@ -485,7 +485,7 @@ def _with_power(answer: Answer, looks: Looks, share: float) -> Answer:
         return answer
     if estimate.is_over_items or Reason.OVER_BLOCKS in answer.reasons:
         return answer
-    variants = estimate.gain or len(answer.question.weights)
+    variants = estimate.df_per_seed or len(answer.question.weights)
     later_levels = looks.later_levels(estimate.n)
     if prediction is not None and prediction.error is not None and room <= 0:
         # Our mean is outside of the published value's margin, and more seeds do not move it closer. The test

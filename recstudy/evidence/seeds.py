@@ -88,16 +88,16 @@ class Looks:
         return dict(zip(looks, boundaries(looks, maximum, self.alpha), strict=True))
 
 
-def schedule(maximum: int, stated: int = 0) -> Iterator[int]:
+def schedule(maximum: int, stated_maximum: int = 0) -> Iterator[int]:
     """Yield the planned numbers of seeds: 3, 5, 8, 12, 16, 20, 25, ... and the maximum.
 
     Args:
         maximum: The maximum number of seeds.
-        stated: The maximum that was stated before the first look, or the seeds of the first look. Above it
-            the study looks once, because each look there halves the level. 0 if no look was taken.
+        stated_maximum: The maximum that was stated before the first look, or the seeds of the first look.
+            Above it the study looks once, because each look there halves the level. 0 if no look was taken.
     """
     look, steps = 3, iter((2, 3))
-    last = stated if 0 < stated < maximum else maximum
+    last = stated_maximum if 0 < stated_maximum < maximum else maximum
     while look < last:
         yield look
         look += next(steps, max(4, look // 4))

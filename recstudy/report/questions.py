@@ -461,7 +461,7 @@ def _paired_contrast(terms: Sequence[Term], overlap: float) -> Estimate:
     differences = []
     for seed in sorted(common_seeds):
         differences.append(sum(term.weight * term.by_seed[seed] for term in terms))
-    return replace(Fit({0: differences}, overlap=overlap).estimate(0), gain=1)
+    return replace(Fit({0: differences}, overlap=overlap).estimate(0), df_per_seed=1)
 
 
 def _term(records: StudyRecords, index: int, metric_weights: Mapping[str, float]) -> Term:

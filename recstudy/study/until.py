@@ -61,7 +61,7 @@ def next_block(
     maximum: int,
     prices: Sequence[float],
     budget: float = inf,
-    stated: int = 0,
+    stated_maximum: int = 0,
 ) -> dict[int, int]:
     """Return the variants that get further seeds.
 
@@ -73,7 +73,7 @@ def next_block(
         maximum: The maximum number of seeds of a variant.
         prices: The cost of one run of each variant.
         budget: The remaining budget, in the unit of the prices.
-        stated: The argument of `schedule`.
+        stated_maximum: The argument of `schedule`.
 
     Returns:
         Variant -> its number of seeds at the next look. It is empty if no question is open.
@@ -83,7 +83,7 @@ def next_block(
         return min(seeds[variant] for variant in question.variants)
 
     def next_look(question: OpenQuestion) -> int:
-        return next(look for look in schedule(maximum, stated) if look > fewest_seeds(question))
+        return next(look for look in schedule(maximum, stated_maximum) if look > fewest_seeds(question))
 
     def cost(question: OpenQuestion) -> float:
         added_seeds = question.more_seeds or next_look(question) - fewest_seeds(question)

@@ -252,7 +252,7 @@ def test_seeds_needed_are_those_of_the_test_itself():
     differences = Fit({0: [0.8, 2.0, -0.3]}).estimate(0)
     several = Question(dict.fromkeys("abcdefgh", 0.125), lower_bound=0.0)
     answers = [answer(question, plain, edge=at_edge) for at_edge in (None, edge)]
-    answers += [answer(several, replace(differences, gain=gain)) for gain in (0, 1)]
+    answers += [answer(several, replace(differences, df_per_seed=df)) for df in (0, 1)]
     needed = [judge([tested], [Looks((3,))])[0].seeds_needed for tested in answers]
 
     assert edge.error > plain.error

@@ -83,8 +83,8 @@ def test_looks_beyond_the_maximum_have_half_of_the_error_each_time():
 def test_a_maximum_that_is_stated_after_the_first_look_has_looks_with_a_chance():
     looks = Looks((3,), extended_to=10)
 
-    assert list(schedule(10, stated=3)) == [3, 10]
-    assert list(schedule(20, stated=10)) == [3, 5, 8, 10, 20]
+    assert list(schedule(10, stated_maximum=3)) == [3, 10]
+    assert list(schedule(20, stated_maximum=10)) == [3, 5, 8, 10, 20]
     assert looks.later_levels(3) == {10: 0.025}
     assert Looks((3, 5), extended_to=10).later_levels(5) == {10: 0.0125}
     assert Looks((), 5, extended_to=8).later_levels(5) == {8: 0.025}
