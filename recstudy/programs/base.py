@@ -225,6 +225,10 @@ class Program:
         """Return the number of parameters and FLOPs; None if they are unknown."""
         return None
 
+    def train_pflop(self, settings: RunSettings, image_steps: float) -> float | None:
+        """Return the PFLOP of so many supervision steps of one image each; None if unknown."""
+        return None
+
     def price(self, settings: RunSettings) -> RunPrice | None:
         """Return the computation of a run and its time on a GPU; None if unknown."""
         return None

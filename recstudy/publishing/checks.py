@@ -182,10 +182,9 @@ def check_variants(bundle: Bundle, verified: Verified) -> Iterator[str]:
         # A row could get the label of another one, so titles are compared whatever version published them.
         if recorded != (computed := description[: len(recorded)]):
             yield f"{place}: {variant.label!r} is described as {recorded}, but its settings give {computed}"
-        steps = 1 if config.get("train.halting") == "sample" else config.get("train.supervision_steps", 1)
         for result in results:
             image_steps = prod(result.cost.get(name) or 0 for name in IMAGE_STEPS)
-            cost["train_pflop"] = image_steps * cost["train_gflops"] / steps / 1e6
+            cost["train_pflop"] = records.program.train_pflop(settings, image_steps)
             for name, value in cost.items():
                 if not isclose(recorded_cost := result.cost.get(name, value) or 0, value, rel_tol=CLOSE):
                     yield f"{variant.label!r}: {name} is {recorded_cost}, but its settings give {value}"

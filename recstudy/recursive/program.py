@@ -32,7 +32,7 @@ from recstudy.recursive.data.cache import DataSet, known_checksum, load, needs_d
 from recstudy.recursive.metrics.kept import SavedAnswers, rounding_errors, unpack_answers
 from recstudy.recursive.metrics.registry import measured
 from recstudy.recursive.models.caption import aligner_of
-from recstudy.recursive.models.costs import cost, known_pflop, memory_fix, price, training_memory
+from recstudy.recursive.models.costs import cost, known_pflop, memory_fix, price, train_pflop, training_memory
 from recstudy.recursive.tasks.captioning.scores import RATES, words
 
 torch = LazyModule("torch")
@@ -137,6 +137,9 @@ class RecursiveModels(Program):
 
     def cost(self, settings: RunSettings) -> Cost:
         return cost(_config(settings))
+
+    def train_pflop(self, settings: RunSettings, image_steps: float) -> float:
+        return train_pflop(_config(settings), image_steps)
 
     def price(self, settings: RunSettings) -> RunPrice | None:
         return price(_config(settings))

@@ -78,6 +78,11 @@ def steps_a_batch(config: RunConfig) -> int:
     return train.passes if train.halting == "sample" else train.supervision_steps
 
 
+def train_pflop(config: RunConfig, image_steps: float) -> float:
+    """Return the PFLOP of a training with so many supervision steps of one image each."""
+    return image_steps * cost(config).train_gflops / steps_a_batch(config) / 1e6
+
+
 def price(config: RunConfig) -> RunPrice | None:
     """Return the computation of a run without early halting, and its assumed time on one GPU.
 

@@ -14,7 +14,7 @@ from recstudy.records import Json, Results, RunFolder, append_line, write_json, 
 from recstudy.records.reading import dumped
 from recstudy.recursive.data.cache import load
 from recstudy.recursive.metrics.kept import archived
-from recstudy.recursive.models.costs import cost, steps_a_batch
+from recstudy.recursive.models.costs import cost, train_pflop
 from recstudy.recursive.models.networks.weight_files import weight_bytes
 from recstudy.recursive.train.evaluate import DivergenceError
 from recstudy.recursive.train.initial import initial
@@ -127,7 +127,7 @@ def compute_cost(training: Training, workers: int) -> Json:
     """
     compute, config, state = training.state.compute, training.config, training.state
     counted, seconds = cost(config), training.state.compute["seconds"]
-    pflop = compute["image_steps"] * counted.train_gflops / steps_a_batch(config) / 1e6
+    pflop = train_pflop(config, compute["image_steps"])
     card = torch.cuda.get_device_name(training.device) if training.device.type == "cuda" else ""
     share = mfu(pflop, compute["train_seconds"] * workers, card, products(config.train.precision))
     return {
