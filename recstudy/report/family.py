@@ -95,7 +95,7 @@ def _judged(
     records: StudyRecords, rows: Sequence[Any], other_tests: int, contrasts: Sequence[Hashable] = ()
 ) -> list[Any]:
     """Return questions and published values with verdicts, adjusted for each other and for other tests."""
-    looks = [records.looks_at(row.variants) for row in rows]
+    looks = [records.looks.at(row.variants) for row in rows]
     answers = judge([row.answer for row in rows], looks, other_tests, contrasts)
     return [replace(row, answer=answer) for row, answer in zip(rows, answers, strict=True)]
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -20,17 +19,17 @@ from recstudy.base.lazy import pd
 from recstudy.base.opened import is_regular_file, refuse_link
 from recstudy.base.terminal import shortest
 from recstudy.base.values import flatten
-from recstudy.evidence.seeds import MAX_SEEDS, Looks
 from recstudy.plugins import reading
 from recstudy.programs.base import Program, reader_of
 from recstudy.programs.metric import Metric, using_metrics
 from recstudy.programs.settings import PREFIX
 from recstudy.records import EpochLine, Json, PlanRecord, Results, read_log
-from recstudy.records.plans import maximum_digest, read_looks, read_plan, record_runs_read, whole_seeds
+from recstudy.records.plans import read_looks, read_plan, record_runs_read
 from recstudy.records.runs import FINAL_STATUSES, Row, config_of, read_rows, runs_frame, varied_fields
-from recstudy.records.study_schema import Look, VariantRecord
+from recstudy.records.study_schema import VariantRecord
 from recstudy.report.blocks import Block, blocks_of, methods_of
 from recstudy.report.changes import change_lines, find_changes
+from recstudy.report.looks import RecordedLooks
 from recstudy.report.names import is_selected, level_of, same_value, setting_name, with_word_labels
 from recstudy.report.status import studies
 
@@ -242,68 +241,18 @@ class StudyRecords:
         return change_lines([change for change in changes if change.kind == kind])
 
     @cached_property
-    def looks(self) -> Looks:
-        """The looks (interim analyses) at the whole study, with the present look."""
-        seeds = whole_seeds(self.plan, self.ended_ids)
-        looks = self.looks_at(self.indices)
-        # lines of a table may have fewer seeds of some variants
-        seeds = 0 if self.plan.imported and looks.seed_counts else seeds
-        counts = {*looks.seed_counts, seeds, *self.plan.most_seeds.values()}
-        return replace(looks, seed_counts=self._tested(counts))
+    def looks(self) -> RecordedLooks:
+        """The looks (interim analyses) at the runs."""
+        # Before a run has ended, there are no verdicts to read.
+        looks = read_looks(self.results, self.plan) if self.ended_ids else []
+        run_ids = [[row.id for row in rows] for rows in self.by_variant]
+        # one seed has no test, except over items or blocks
+        untested_seeds = 0 if self.plan.imported or any(self.blocks) else 1
+        return RecordedLooks(self.plan, looks, run_ids, self.ended_ids, untested_seeds)
 
     def record_look(self) -> None:
         """Record a look: verdicts on the finished runs are read now."""
         record_runs_read(self.results, self.plan, self.ended_ids)
-
-    def looks_at(self, variants: Iterable[int]) -> Looks:
-        """Return the looks at these variants: how many seeds all of them had at each reading of verdicts."""
-        # If the maximum was changed or removed after verdicts were read, the earlier maximum counts.
-        firsts = [self._first_readings[index] for index in variants]
-        readings = sorted({reading for first in firsts for reading in first})
-        # At each reading, the variant with the fewest runs limits the number of common seeds.
-        look_sizes = {min(bisect_right(first, reading) for first in firsts) for reading in readings}
-        later = self.plan.max_seeds if self.plan.max_seeds != self._max_seeds else 0
-        return Looks(self._tested(look_sizes), self._max_seeds, self.plan.alpha, later)
-
-    @property
-    def _too_few(self) -> int:
-        """The largest number of seeds without a test: one, or none if items or blocks may be tested."""
-        return 0 if self.plan.imported or any(self.blocks) else 1
-
-    def _tested(self, seed_counts: set[int]) -> tuple[int, ...]:
-        """Return the numbers of seeds at which a test was possible, in ascending order."""
-        return tuple(sorted(count for count in seed_counts if count > self._too_few))
-
-    @cached_property
-    def _looks(self) -> list[Look]:
-        # Before a run has ended, there are no verdicts to read.
-        return read_looks(self.results, self.plan) if self.ended_ids else []
-
-    @cached_property
-    def _first_readings(self) -> list[list[int]]:
-        """For each variant, the indices of the looks that first included its runs, in ascending order."""
-        first: dict[str, int] = {}
-        for position, look in enumerate(self._looks):
-            for run_id in look.runs:
-                first.setdefault(run_id, position)
-        return [sorted(first[row.id] for row in rows if row.id in first) for rows in self.by_variant]
-
-    @cached_property
-    def _max_seeds(self) -> int:
-        """The maximum number of seeds that was stated before the first look; 0 if there is none.
-
-        Plans before 2026 have no dates.
-        """
-        position = self._too_few
-        tested = (first[position] for first in self._first_readings if len(first) > position)
-        readings = (self._looks[look].date for look in tested)
-        first_reading, dates = min(readings, default=""), self.plan.stated
-        maximum = self.plan.max_seeds
-        if not first_reading or (maximum and dates.get(maximum_digest(maximum), "") <= first_reading):
-            return maximum
-        dates_by_maximum = {seeds: dates.get(maximum_digest(seeds), "") for seeds in range(1, MAX_SEEDS)}
-        in_time = [seeds for seeds, date in dates_by_maximum.items() if date and date <= first_reading]
-        return max(in_time, default=0)
 
     @cached_property
     def data_settings(self) -> list[str]:

@@ -288,7 +288,7 @@ def origins(records: StudyRecords) -> list[tuple[str, str]]:
         ("Changed after runs had finished", "; ".join(late_changes(records))),
         ("Questions dropped, still counted", "; ".join(words for words, _ in plan.dropped.values())),
         ("Questions of other studies", shared_questions(records)),
-        ("Looks (interim analyses)", looks_words(records.looks)),
+        ("Looks (interim analyses)", looks_words(records.looks.at_study())),
         ("The random seed controls", seed_words(records)),
         (
             "Definition",

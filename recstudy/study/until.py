@@ -197,7 +197,7 @@ class Until:
             mean = sum(known_prices) / len(known_prices) if known_prices else 0.0
             prices = [mean if price is None else price for price in hours]
         questions = open_questions(records)
-        block = next_block(questions, seeds, self.maximum, prices, budget, records.looks.maximum)
+        block = next_block(questions, seeds, self.maximum, prices, budget, records.looks.at_study().maximum)
         self.open_lines = [
             f"- {question.text}: {_outlook(question, seeds, self.maximum)}"
             for question in questions

@@ -182,7 +182,7 @@ def test_looks_belong_to_the_imported_runs_whatever_the_name_and_the_metrics(jud
     ).run()
     for name in ("other", "third"):
         records = recstudy.load(Path(f"results/studies/{name}/imported")).records
-        assert records.looks_at([0, 1]).seed_counts == first.looks_at([0, 1]).seed_counts == (2, 3)
+        assert records.looks.at([0, 1]).seed_counts == first.looks.at([0, 1]).seed_counts == (2, 3)
 
 
 def test_seeds_that_a_later_table_lacks_are_counted(judge, tmp_path):
@@ -196,7 +196,7 @@ def test_seeds_that_a_later_table_lacks_are_counted(judge, tmp_path):
     assert (
         audit(records).findings[0].what == "lr 0.01, depth 1: 2 of 3 seeds are left after verdicts were read"
     )
-    assert records.looks.seed_counts == (2, 3)
+    assert records.looks.at_study().seed_counts == (2, 3)
     publish(*studies_at(folder)[0], tmp_path / "bundle")
     assert not verify(Bundle(tmp_path / "bundle")).differences
     assert claim_verdicts(tmp_path / "bundle/results/studies/runs/imported")[0].endswith("2 of 3 seeds)")

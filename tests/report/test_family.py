@@ -127,11 +127,11 @@ def test_looks_belong_to_runs(tmp_path):
 
     assert first.runs != third.runs
     assert [len(look.runs) for look in read_looks(results, third)] == [8, 4]
-    assert records.looks_at([0, 1]) == Looks((2, 3), 0)
+    assert records.looks.at([0, 1]) == Looks((2, 3), 0)
     (close,) = family(records, parts_of(records)[0]).rows
     assert close.answer.alpha == 0.025  # the second look, beyond the first
     assert (
-        looks_words(records.looks)
+        looks_words(records.looks.at_study())
         == "2, 3 seeds; extended beyond the first look, as no maximum was stated before: total error at most 7.5 %"
     )
 
@@ -143,8 +143,8 @@ def test_a_variant_with_an_unfinished_run_is_not_read_yet(tmp_path):
     (look,) = read_looks(results, read_record(results.root / FILE, PlanRecord))
 
     assert len(look.runs) == 9
-    assert read(results).looks_at([0, 3]).seed_counts == ()
-    assert read(results).looks_at([0, 1]).seed_counts == (3,)
+    assert read(results).looks.at([0, 3]).seed_counts == ()
+    assert read(results).looks.at([0, 1]).seed_counts == (3,)
 
 
 def test_paired_seeds_are_compared_seed_by_seed(tmp_path):

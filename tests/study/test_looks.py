@@ -50,7 +50,7 @@ def test_fewer_seeds_at_most_than_seeds_are_refused():
 def looks_taken(results: Results) -> tuple[int, ...]:
     """The looks at all variants that were recorded, without the present one."""
     records = load_study(results, "tiny", "quick")
-    return records.looks_at(range(len(records.variants))).seed_counts
+    return records.looks.at(range(len(records.variants))).seed_counts
 
 
 def test_each_report_is_a_look_that_later_plans_keep(results):
@@ -64,7 +64,7 @@ def test_each_report_is_a_look_that_later_plans_keep(results):
     record_look(results, "tiny", "quick")  # with the fourth seed under way
     finish(results, range(3, 5))
     # of which the second is the present one
-    assert load_study(results, "tiny", "quick").looks == Looks((3, 5), 10)
+    assert load_study(results, "tiny", "quick").looks.at_study() == Looks((3, 5), 10)
     assert looks_taken(results) == (3,)
 
     with results.holding("tiny", "quick"):
@@ -87,8 +87,8 @@ def test_seeds_that_were_read_stay_when_a_level_is_added(results):
     plan = resumed(make_plan(larger, seeds=2), results)
     assert plan.seeds_each == [8] * 8
     finish_runs(results, plan.runs, lambda run: 90.0 + run.seed)
-    assert load_study(results, "tiny", "quick").looks == Looks((8,), 10)
-    assert load_study(results, "tiny", "quick").looks_at(range(6)) == Looks((8,), 10)
+    assert load_study(results, "tiny", "quick").looks.at_study() == Looks((8,), 10)
+    assert load_study(results, "tiny", "quick").looks.at(range(6)) == Looks((8,), 10)
 
 
 def test_a_seed_that_was_read_stays_without_its_folder(results):
@@ -113,7 +113,7 @@ def test_a_study_without_a_whole_seed_was_not_looked_at(tmp_path):
 
     record_look(results, "tiny", "quick")
 
-    assert looks_taken(results) == load_study(results, "tiny", "quick").looks.seed_counts == ()
+    assert looks_taken(results) == load_study(results, "tiny", "quick").looks.at_study().seed_counts == ()
 
 
 def test_a_folder_that_cannot_be_written_can_be_looked_at(results, monkeypatch):

@@ -256,7 +256,7 @@ def test_a_study_ends_with_each_question_decided_or_out_of_reach(results, capsys
     assert "; 4 seeds of every variant would be 16 runs, about " in first
     assert seeds[1] == 1  # no claim is about it
     assert 2 <= seeds[0] <= 4
-    assert records.looks_at([0, 2]).seed_counts[:2] == (3,)  # one seed has no test
+    assert records.looks.at([0, 2]).seed_counts[:2] == (3,)  # one seed has no test
     assert set(results.states().items()) == {(row.id, "done") for row in records.rows}
 
     second_output = command()
