@@ -15,7 +15,8 @@ from recstudy import Search, cli
 from recstudy.base.errors import EXIT_CODES, FAILURES
 from recstudy.cli import study as study_command
 from recstudy.cli.options import axes, changes_of
-from recstudy.study.plan import make_plan, select
+from recstudy.study.plan import make_plan
+from recstudy.study.variants import select
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(

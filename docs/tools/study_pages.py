@@ -29,7 +29,7 @@ from recstudy import Search, Study
 from recstudy.base.errors import ConfigError, nearest
 from recstudy.base.terminal import finish
 from recstudy.base.values import flatten
-from recstudy.evidence.questions import Verdict
+from recstudy.evidence import Verdict
 from recstudy.papers import Target, by_name, cite_item
 from recstudy.papers.replications import CELLS
 from recstudy.programs.settings import Resources

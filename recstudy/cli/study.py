@@ -45,13 +45,14 @@ from recstudy.records.plans import earlier_runs, record_look
 from recstudy.records.study_schema import folder_of
 from recstudy.report.names import plural
 from recstudy.study.dry_run import price_lines, print_plan
-from recstudy.study.plan import Plan, make_plan, select
+from recstudy.study.plan import Plan, make_plan
 from recstudy.study.record import earlier_code, namesake_note, plan_record, resumed
 from recstudy.study.repository import code_version, program, user_files, version_text
 from recstudy.study.rerun import Outdated, outdated
 from recstudy.study.search import Search
 from recstudy.study.study import Study
 from recstudy.study.trials import TrialLog, runs_of
+from recstudy.study.variants import select
 
 if TYPE_CHECKING:
     from recstudy.programs.facts import InitialWeights

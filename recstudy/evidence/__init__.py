@@ -4,6 +4,7 @@ All functions are pure functions of arrays and numbers. They do not read records
 call them through `recstudy.report`.
 """
 
+from recstudy.evidence.contrasts import at_level, contrast, estimable, interaction_p, ratio
 from recstudy.evidence.estimates import (
     LEVEL,
     LINEAR,
@@ -24,13 +25,8 @@ from recstudy.evidence.questions import (
     Reason,
     Verdict,
     answer,
-    at_level,
-    contrast,
-    estimable,
     holm,
-    interaction_p,
     judge,
-    ratio,
 )
 from recstudy.evidence.seeds import ALPHA, MAX_SEEDS, Looks, PowerAnalysis, detectable
 

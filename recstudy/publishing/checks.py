@@ -157,7 +157,7 @@ def check_variants(bundle: Bundle, verified: Verified) -> Iterator[str]:
             # A level of another name is the author's word, unless it is the value of another variant.
             if not same_value(level, value) and (level in values or not isinstance(level, str)):
                 yield f"{place}: {variant.label!r} has the level {axis}={level}, but its setting is {value!r}"
-    for variant, rows, config in zip(plan.variants, records.by_variant, records.configs, strict=True):
+    for variant, rows in zip(plan.variants, records.by_variant, strict=True):
         seeds = sorted(row.seed for row in rows)
         if not plan.imported and seeds != [*range(len(seeds) or 1)]:
             yield f"{place}: the seeds of {variant.label!r} have a gap: {seeds}"

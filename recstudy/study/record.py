@@ -37,9 +37,10 @@ from recstudy.report.registration import (
 )
 from recstudy.report.study_records import load_study
 from recstudy.study.design import Changes, Variant
-from recstudy.study.plan import Plan, variant_record
+from recstudy.study.plan import Plan
 from recstudy.study.repository import is_user_study, program, user_files
 from recstudy.study.study import PAPER
+from recstudy.study.variants import variant_record
 
 # Only so many variants get their FLOPs looked up, because each takes some milliseconds.
 PRICED = 300

@@ -10,8 +10,8 @@ from recstudy.programs.own import OwnProgram
 from recstudy.records import Results, Run
 from recstudy.report.changes import Change, change_lines, find_changes
 from recstudy.report.names import plural
-from recstudy.study.plan import select
 from recstudy.study.repository import user_files
+from recstudy.study.variants import select
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,9 @@ from recstudy.records import EpochLine, Results, Run, append_record, read_log
 from recstudy.records.reading import read_trials
 from recstudy.records.study_schema import ConfirmLine, TrialLine
 from recstudy.study.budget import Meter
-from recstudy.study.plan import Plan, variant_record
+from recstudy.study.plan import Plan
 from recstudy.study.search import Params
+from recstudy.study.variants import variant_record
 
 State = Literal["done", "stopped", "failed"]
 

@@ -7,8 +7,7 @@ import pytest
 from made_up import as_result, read, result, run_id, write_answers, write_study
 from scipy import stats
 
-from recstudy.evidence import Estimate, Fit, Scale, mcnemar, over_items
-from recstudy.evidence.questions import at_level
+from recstudy.evidence import Estimate, Fit, Scale, at_level, mcnemar, over_items
 from recstudy.report import Differences, Table, dump_report
 from recstudy.report.family import family
 from recstudy.report.fits import scale_of

@@ -17,7 +17,8 @@ from recstudy.recursive.models.costs import cost, training_memory
 from recstudy.report import Arithmetic
 from recstudy.report.tables.arithmetic import counted_claims
 from recstudy.report.writing import show_report
-from recstudy.study.plan import make_plan, select
+from recstudy.study.plan import make_plan
+from recstudy.study.variants import select
 
 STUDIES = sorted(Path(__file__).parents[2].glob("studies/*_*.py"))
 
