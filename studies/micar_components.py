@@ -24,7 +24,7 @@ preset cpu asks about the experts and the gate on the reports of MedPix 2.0 at 6
 width 64 from random weights and greedy captions. It shows whether these two and the balance loss matter to a
 small network that misses most findings, not the other parts and not the paper's scores.
 
-Cost: quick, 9 minutes on 2 cores (measured); cpu (MedPix 2.0, small), 28 minutes on 2 cores for 23 runs
+Cost: quick, 15 minutes on one core (measured); cpu (MedPix 2.0, small), 28 minutes on 2 cores for 23 runs
 (measured); standard (MedPix 2.0), hours of a GPU; paper (COVCTR and MMR, 100 epochs), see --dry-run.
 
     python studies/micar_components.py
