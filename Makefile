@@ -84,7 +84,7 @@ bench: setup
 gpu-bench: setup
 	DATA=$(DATA) tests/benchmarks/gpu_day.sh $(MINUTES)
 
-# HRM-Small-Images in full, for a GPU: MNIST and CIFAR-10, three seeds, about 20 PFLOP each; DATA: MNIST/ and cifar-10-batches-py/
+# The rows of MNIST and CIFAR-10 of HRM-Small-Images, for a GPU: three seeds, about 25 PFLOP in total; DATA: MNIST/ and cifar-10-batches-py/
 small-images: setup
 	$(BIN)/python studies/hrm_small_images.py --preset paper --only "data=MNIST*" --only "data=CIFAR-10,*" --data $(DATA)
 	$(BIN)/python docs/tools/study_pages.py --take hrm_small_images/paper

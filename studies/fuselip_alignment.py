@@ -15,7 +15,7 @@ random, with an image tokenizer that is trained on the same images. Quick uses s
 cpu has quick's network and the reports of MedPix 2.0 at 64 pixels. It shows whether training on 1,600 pairs
 from scratch aligns them, not what weights of CC3M add.
 
-Cost: quick, 15 minutes in one process, and cpu, 35 minutes for five seeds (both measured); standard (MedPix
+Cost: quick, 6 minutes in one process, and cpu, 35 minutes for five seeds (both measured); standard (MedPix
 2.0) and paper (ROCOv2, 20 epochs), see --dry-run. The preset paper needs FuseLIP's weights and CLIP's
 tokenizer in the data folder:
 

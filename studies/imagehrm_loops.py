@@ -23,7 +23,7 @@ its 95 % intervals are ±0.05 to 0.15, the claims' margin is 0.005. The preset c
 reports at this size, where three loops have 15 % more parameters than two and half more FLOPs, and nothing
 about pretrained encoders. The preset standard tests input from above, halting and the other backbones.
 
-Cost: quick, 12 minutes on 2 cores (measured); cpu, 70 minutes for four seeds in one process (measured);
+Cost: quick, 12 minutes on one core (measured); cpu, 70 minutes for four seeds in one process (measured);
 standard (MedPix 2.0) and paper (ROCOv2, 50 epochs), see --dry-run.
 
     python studies/imagehrm_loops.py

@@ -16,7 +16,7 @@ Real data start with the preset standard, because small models learn too little 
 12 epochs from random weights (21 minutes on 2 cores for 10 runs) the best of the five had an Avg-BLEU of
 0.056.
 
-Cost: quick, 10 minutes on 2 cores (measured); standard, a day of a GPU; paper, see --dry-run.
+Cost: quick, 10 minutes on one core (measured); standard, a day of a GPU; paper, see --dry-run.
 
     python studies/micar_datasets.py
     python studies/micar_datasets.py --preset standard --data DIR

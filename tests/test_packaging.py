@@ -13,7 +13,7 @@ import yaml
 from recstudy.cli import main
 
 ROOT = Path(__file__).parents[1]
-ADDRESS = re.compile(r"https://(?:colab.research.google.com/)?github(?:.com)?/[\w-]+/recstudy\b")
+ADDRESS = re.compile(r"https://github.com/[\w-]+/recstudy\b")
 PROJECT_TEXT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 
 
@@ -34,17 +34,14 @@ def test_the_version_is_the_one_that_the_changelog_dates(capsys):
 
 def test_the_repository_has_one_address():
     repository = tomllib.loads(PROJECT_TEXT)["project"]["urls"]["Repository"]
-    files = [
-        ROOT / name for name in ("pyproject.toml", "CITATION.cff", "mkdocs.yml", "examples/quickstart.ipynb")
-    ]
+    files = [ROOT / name for name in ("pyproject.toml", "CITATION.cff", "mkdocs.yml")]
     addresses = {
-        address.replace("colab.research.google.com/github/", "github.com/")
+        address
         for file in [*files, *(ROOT / "docs").glob("*.md")]
         for address in ADDRESS.findall(file.read_text(encoding="utf-8"))
     }
 
     assert addresses == {repository}
-    assert "colab.research.google.com/github/" in files[-1].read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

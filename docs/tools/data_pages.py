@@ -71,7 +71,8 @@ def title(name: str) -> str:
 
 def required(name: str) -> str:
     """Return the settings that the config needs, with example values."""
-    values = {"path": "'images'", "class_count": "2", "vocabulary": "11", "rows": "9", "columns": "9"}
+    folder = next(iter(paths(name))).partition("/")[0] if name in FACTS else "images"
+    values = {"path": repr(folder), "class_count": "2", "vocabulary": "11", "rows": "9", "columns": "9"}
     fields = DATASETS[name].model_fields
     return ", ".join(f"{field}={values[field]}" for field in fields if fields[field].is_required())
 

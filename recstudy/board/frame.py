@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from flask import url_for
+from flask import g, url_for
 from markupsafe import Markup
 
 from recstudy.board.folder import BoardStudy
@@ -10,7 +10,7 @@ from recstudy.report.names import page_title
 from recstudy.report.page import FIGURE, ICON, PageContent, markup, page_values, render, templates
 
 PACKAGE = "recstudy.board"
-templates(PACKAGE).globals.update(url_for=url_for, icon=ICON, page_title=page_title)
+templates(PACKAGE).globals.update(g=g, url_for=url_for, icon=ICON, page_title=page_title)
 
 
 def fill(template: str, **values: Any) -> str:

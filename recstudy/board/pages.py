@@ -27,14 +27,13 @@ PROGRAMS = {
 VARIANTS = 50
 
 
-def index_page(folder: ResultsFolder, place: str, links: Mapping[str, str], problems: Sequence[str]) -> str:
+def index_page(folder: ResultsFolder, place: str, links: Mapping[str, str]) -> str:
     """Return the index page.
 
     Args:
         folder: The results folder.
         place: The path or URI of the folder, as printed.
         links: Name of another program -> its address.
-        problems: Why the folder or its store cannot be read.
     """
     damaged = [f"{name} ({preset}): {problem}" for (name, preset), problem in folder.problems.items()]
     studies = list(map(study_summary, folder.studies.values()))
@@ -46,7 +45,7 @@ def index_page(folder: ResultsFolder, place: str, links: Mapping[str, str], prob
         place=place,
         links=links,
         programs=PROGRAMS,
-        problems=[*problems, *damaged],
+        damaged=damaged,
         studies=studies,
     )
 
@@ -96,7 +95,8 @@ def study_page(study: BoardStudy) -> str:
     """Return the report of a study, with links from its numbers to their runs."""
     records = study.records
     records.record_look()
-    variants = {row.id: row.variant for row in records.rows}
+    # as in the table of runs, a run of several variants belongs to the first
+    variants = {row.id: row.variant for row in reversed(records.rows)}
 
     def address(run_ids: Sequence[str]) -> str:
         numbers = sorted({variants[run_id] for run_id in run_ids if run_id in variants})

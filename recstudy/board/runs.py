@@ -212,11 +212,7 @@ def compare_page(study: BoardStudy, run_ids: Sequence[str]) -> str:
     if not 2 <= count <= MAX_RUNS:
         raise ConfigError(f"Select 2 to {MAX_RUNS} runs of the study to compare, but got {count}")
     heads = [
-        "",
-        *(
-            Markup('<a href="{}">{}</a>').format(url_for("run", run_id=row.id), row.label)
-            for row in records.rows
-        ),
+        Markup('<a href="{}">{}</a>').format(url_for("run", run_id=row.id), row.label) for row in records.rows
     ]
     rows = [
         [metric(name).heading, *(_text(row.value(name), metric(name).form) or DASH for row in records.rows)]
@@ -226,8 +222,8 @@ def compare_page(study: BoardStudy, run_ids: Sequence[str]) -> str:
     head = [Markup("<h1>{}</h1>").format(title), "", ""]
     sections = [
         curves(records),
-        Section("Settings that differ", settings_table(heads, records.configs)),
-        Section("Metrics", words_table("Metrics", heads, rows, kind="")),
+        Section("Settings that differ", settings_table(["setting", *heads], records.configs)),
+        Section("Metrics", words_table("Metrics", ["metric", *heads], rows)),
     ]
     return framed(PageContent(title, head, sections), study)
 

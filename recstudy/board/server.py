@@ -16,7 +16,7 @@ from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 
-from flask import Flask, Response, abort, request
+from flask import Flask, Response, abort, g, request
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 from werkzeug.wrappers import Response as Answer
 
@@ -183,6 +183,7 @@ def make_app(results: Results, links: Mapping[str, str] = {}, trust: bool = Fals
     def show(**names: str) -> Answer:
         with lock:
             watch.refresh()
+            g.problems = watch.problems
             try:
                 html, status = current_page(names), 200
             # Code of a study's modules may raise any exception, and one page must not end the board.
@@ -193,11 +194,12 @@ def make_app(results: Results, links: Mapping[str, str] = {}, trust: bool = Fals
     def current_page(names: Mapping[str, str]) -> str:
         state: object
         if request.endpoint == "index":
-            study, problems = None, [*watch.problems, *folder.problems.values()]
-            state = problems, [study.version for study in folder.studies.values()]
+            study = None
+            state = [*folder.problems.values()], [study.version for study in folder.studies.values()]
         else:
             study = folder.study_of(**names) if request.endpoint == "run" else folder.study(**names)
             state = study.version
+        state = state, watch.problems
         old_state, html = pages.pop(request.full_path, (None, ""))
         if old_state != state:
             html = make_page(study, names)
@@ -209,7 +211,7 @@ def make_app(results: Results, links: Mapping[str, str] = {}, trust: bool = Fals
 
     def make_page(study: BoardStudy | None, names: Mapping[str, str]) -> str:
         if study is None:
-            return index_page(folder, place, {**LINKS, **links}, watch.problems)
+            return index_page(folder, place, {**LINKS, **links})
         with study.records.study_modules():
             match request.endpoint:
                 case "study":

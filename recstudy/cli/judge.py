@@ -11,7 +11,6 @@ from recstudy.base.errors import ConfigError
 from recstudy.base.terminal import document_output, output, say
 from recstudy.cli.options import File, ForPaper, JsonFlag, Name, ResultsPlace, VerdictFlag
 from recstudy.cli.study import draw_report
-from recstudy.cli.study_entries import conclude, require_claims, study_entry
 from recstudy.programs.columns import name_of
 from recstudy.programs.table_files import read_table
 from recstudy.programs.table_metrics import described_metrics
@@ -97,6 +96,8 @@ class JudgeCommand:
     exit_by_verdict: VerdictFlag = False
 
     def run(self) -> int:
+        from recstudy.cli.study_entries import conclude, require_claims, study_entry  # brings pandas
+
         name = self.name or self.file.stem
         if not NAME.fullmatch(name):
             example_name = "_".join(re.findall("[A-Za-z0-9]+", name)) or "runs"

@@ -53,6 +53,12 @@ def number_content(cell: Cell, factor: float = 1.0) -> Content:
     return (*_measured_content(cell, cell.value, form), *mark)
 
 
+def printed_value(cell: Cell) -> float | None:
+    """Return the mean that a cell prints. If some seeds did not learn, it is that of the others."""
+    split = cell.estimate.split
+    return split.success_mean if split and cell.estimate.why is Why.SPLIT else cell.value
+
+
 def _measured_content(cell: Cell, value: float, form: str) -> Content:
     estimate, split = cell.estimate, cell.estimate.split
     # at the ceiling or the floor of a metric all seeds score alike, so that they show no spread

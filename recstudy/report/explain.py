@@ -7,8 +7,9 @@ on. An exact label has priority over a number, and a number over a beginning. La
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isclose
 from typing import Any
 
 from rich.console import Console
@@ -23,9 +24,11 @@ from recstudy.records import Results
 from recstudy.records.plans import IMPORTED
 from recstudy.records.runs import distinct
 from recstudy.report.cells import commit_words, missing_reason
+from recstudy.report.claims import QuestionPart
 from recstudy.report.documents import ExplainDocument, NumberRun
+from recstudy.report.family import family
 from recstudy.report.kinds import render_part, report_problem
-from recstudy.report.names import improved_metric
+from recstudy.report.names import DASH, improved_metric
 from recstudy.report.parts import missing_modules, parts_of
 from recstudy.report.study_records import StudyRecords, load_studies
 
@@ -34,12 +37,16 @@ PRINTED_APART = ("row", "column", "run_ids")  # fields that the title and the li
 
 @dataclass(frozen=True)
 class NamedNumber:
-    """A number of a table with its labels, and the fields of its line in the CSV file."""
+    """A number of a table with its labels, and the fields of its line in the CSV file.
+
+    `values` has the values of a question's runs.
+    """
 
     table: str
     row: str
     column: str
     fields: dict[str, Any]
+    values: Mapping[str, float]
 
     @property
     def run_ids(self) -> list[str]:
@@ -50,6 +57,14 @@ class NamedNumber:
         """The metric, or the metric that it improves on."""
         name = str(self.fields.get("metric", ""))
         return improved_metric(name) or name
+
+    def is_mean_of(self, values: Sequence[float]) -> bool:
+        """Return whether these values may have the number as their mean, or whether it is no mean."""
+        mean = self.fields.get("mean")
+        if not values or mean is None or self.metric != self.fields["metric"]:
+            return True
+        low, high = min(values), max(values)
+        return low <= mean <= high or isclose(mean, low) or isclose(mean, high)
 
 
 def explain_cell(
@@ -91,13 +106,19 @@ def explain_cell(
         variants = {row.variant for row in records.rows if row.id in number.run_ids}
         for row in distinct(records.rows):
             if row.id in number.run_ids:
-                value, commit = row.value(number.metric), commit_words(row)
+                value = number.values.get(row.id, row.value(number.metric))
                 runs.append(
-                    NumberRun(id=row.id, seed=row.seed, variant=row.label, value=value, made_by=commit)
+                    NumberRun(
+                        id=row.id, seed=row.seed, variant=row.label, value=value, made_by=commit_words(row)
+                    )
                 )
             elif row.variant in variants:
                 reason = missing_reason(row, number.metric) or "of another purpose"
                 notes.append(f"Left out: run {row.id}, seed {row.seed}, {row.label}: {reason}")
+        values = [run.value for run in runs if run.value is not None]
+        if not number.is_mean_of(values):
+            runs = [run.model_copy(update={"value": None}) for run in runs]
+            notes.append("The part computes this number from the runs. No run has such a value itself.")
         folder = records.results.root / "runs/RUN"
         if records.plan.imported:
             folder = records.results.study(records.plan.study, records.plan.folder) / IMPORTED
@@ -128,10 +149,14 @@ def show_cell(number: ExplainDocument, console: Console) -> None:
         console.print(Text(f"published in: {words}"), soft_wrap=True)
     table = RichTable("run", "seed", "variant", "value", "made by", box=None)
     for run in number.runs:
-        table.add_row(*map(Text, (run.id, str(run.seed), run.variant, f"{run.value or 0:.10g}", run.made_by)))
+        table.add_row(*map(Text, (run.id, str(run.seed), run.variant, _value_text(run.value), run.made_by)))
     console.print(table if number.runs else Text("No run contributes to it."))
     for line in (*number.notes, f"Records: {number.records}"):
         console.print(Text(line), soft_wrap=True)
+
+
+def _value_text(value: float | None) -> str:
+    return DASH if value is None else f"{value:.10g}"
 
 
 def find_number(records: StudyRecords, name: str) -> NamedNumber:
@@ -166,9 +191,15 @@ def find_number(records: StudyRecords, name: str) -> NamedNumber:
         except ConfigError as error:
             errors.append(error)
             continue
-        line = frame[(rows == row) & (columns == column)].iloc[0]
-        fields: Any = line.to_dict()  # whose values have Python's own types
-        return NamedNumber(part.name, row, column, fields)
+        position = int(((rows == row) & (columns == column)).to_numpy().argmax())
+        fields: Any = frame.iloc[position].to_dict()  # whose values have Python's own types
+        values = {}
+        if isinstance(part, QuestionPart):
+            terms = family(records, part).rows[position].terms
+            values = {
+                run.id: value for term in terms for run, value in zip(term.runs, term.values, strict=True)
+            }
+        return NamedNumber(part.name, row, column, fields, values)
     if "column" not in frame and ":" in place:
         raise ConfigError(f"{part.name} has no columns: name a row as {part.name}:ROW; {errors[0]}")
     raise errors[0]

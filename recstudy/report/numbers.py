@@ -4,6 +4,7 @@
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -24,6 +25,7 @@ from recstudy.report.question_rows import QuestionRow
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.table import Interval, Number
 from recstudy.report.tables.question_table import p_words, verdict_words
+from recstudy.report.targets import MatchedTarget
 from recstudy.report.writers import tex
 
 KINDS = {  # kind of a number, the end of its macro -> its meaning
@@ -106,13 +108,17 @@ def _numbers_of_part(records: StudyRecords, part: Part) -> Iterator[PageNumber]:
             yield from _numbers_of_question(row, part.name)
     elif isinstance(part, TablePart):
         table, group = make_table(records, part), ""
+        counts = Counter((cell.variants, cell.metric) for cell in table.cells)
         for table_row in table.rows:
             group = group if table_row.cells else table_row.label
             for column, cell in zip(table.columns, table_row.cells, strict=bool(table_row.cells)):
                 if isinstance(cell, Cell):
+                    labels: tuple[str, ...]
                     labels = (records.variants[cell.variants[0]].label, metric(cell.metric).title)
                     if len(cell.variants) > 1:
                         labels = (f"{part.name} {group}".strip(), f"{table_row.label} {column}")
+                    elif counts[cell.variants, cell.metric] > 1:
+                        labels = (*labels, f"{table_row.label} {column}")
                     yield from _numbers_of_cell(cell, labels, part.name)
 
 
@@ -128,10 +134,17 @@ def _numbers_of_cell(cell: Cell, labels: tuple[str, ...], part: str) -> Iterator
             yield from _interval(base, piece)
     if is_measured(cell):
         yield base.of("N", f"{cell.n:,}", cell.n)
-    for match, answer in published_answers(cell):
-        published = replace(base, labels=(*labels, match.target.cited.partition(" (")[0]))
+    answers = published_answers(cell)
+    sources = Counter(_source(match) for match, _ in answers)
+    for match, answer in answers:
+        source = _source(match) if sources[_source(match)] == 1 else match.target.cited
+        published = replace(base, labels=(*labels, source))
         yield published.of("Published", match.text, match.value)
         yield published.of("Verdict", str(answer.verdict))
+
+
+def _source(match: MatchedTarget) -> str:
+    return match.target.cited.partition(" (")[0]
 
 
 def _numbers_of_question(row: QuestionRow, part: str) -> Iterator[PageNumber]:

@@ -33,7 +33,8 @@ number with the runs behind it, which `recstudy explain` lists:
 
 Pydantic checks the fields, which may have any type that it writes as JSON. Before any run starts, the fields
 that `axes_in` and `metrics_in` list are checked against the study. `recstudy.report` exports the base
-classes, `StudyRecords`, `TableData`, `TableRow`, `answers_of` and `cell_of_values`.
+classes, `StudyRecords`, `TableData`, `TableRow` and `cell_of_values`, `recstudy.recursive` exports
+`answers_of`.
 """
 
 from __future__ import annotations

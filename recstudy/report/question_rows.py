@@ -180,6 +180,11 @@ class QuestionRow:
         return tuple(term.variant for term in self.terms)
 
     @property
+    def has_more_seeds(self) -> bool:
+        """Whether a variant has seeds that the others lack, so that pairs leave them out."""
+        return any(term.fit and len(term.fit.scores[term.key]) > len(term.runs) for term in self.terms)
+
+    @property
     def run_ids(self) -> tuple[str, ...]:
         return tuple(run.id for term in self.terms for run in term.runs)
 

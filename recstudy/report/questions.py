@@ -414,6 +414,8 @@ def _ask_contrast(
     estimate, edge = contrast([term.weighted() for term in terms]), None
     is_per_seed = records.plan.paired and len(terms) > 1 and not estimate.is_over_items
     if is_per_seed and estimate.why in (None, Why.NO_SPREAD):
+        terms = _with_common_seeds(terms)
+        run_ids = [run.id for term in terms for run in term.runs]
         estimate = _paired_contrast(terms, records.plan.overlap)
     elif question.half_width:  # equivalence is tested at the edge of its margin (docs/statistics.md)
         margin = question.half_width
@@ -455,11 +457,21 @@ def _with_shared_seeds(terms: Sequence[Term], estimate: Estimate) -> Estimate:
     return at_level(replace(estimate, error=sqrt(total), df=df), estimate.level)
 
 
+def _with_common_seeds(terms: Sequence[Term]) -> tuple[Term, ...]:
+    """Return the terms with the runs of the seeds that all of them have."""
+    common_seeds = set.intersection(*(set(term.by_seed) for term in terms))
+    common_terms = []
+    for term in terms:
+        runs = tuple(run for run in term.runs if run.seed in common_seeds)
+        values = tuple(term.by_seed[run.seed] for run in runs)
+        common_terms.append(replace(term, runs=runs, values=values))
+    return tuple(common_terms)
+
+
 def _paired_contrast(terms: Sequence[Term], overlap: float) -> Estimate:
-    """Return the mean over common seeds of the contrast within a seed, with its t interval."""
-    common_seeds = set(terms[0].by_seed).intersection(*(term.by_seed for term in terms))
+    """Return the mean of the contrast within a seed, with its t interval. The terms have the same seeds."""
     differences = []
-    for seed in sorted(common_seeds):
+    for seed in sorted(terms[0].by_seed):
         differences.append(sum(term.weight * term.by_seed[seed] for term in terms))
     return replace(Fit({0: differences}, overlap=overlap).estimate(0), df_per_seed=1)
 

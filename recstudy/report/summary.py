@@ -210,9 +210,9 @@ def facts(records: StudyRecords) -> list[tuple[str, str]]:
     selections = dict.fromkeys(str(config.get("train.selection")) for config in records.configs)
     shared = len(records.rows) - len(runs)
     # Variants may have different numbers of seeds.
-    seeds = sorted(set(Counter(run.variant for run in plan.runs).values()))
+    seeds = sorted(set(Counter(run.variant for run in plan.runs).values())) or [len(plan.seeds)]
     fewest_seeds = f"{seeds[0]} to " * (len(seeds) > 1)
-    planned = f"{plural(len(records.variants), 'variant')}, {fewest_seeds}{plural(len(plan.seeds), 'seed')}"
+    planned = f"{plural(len(records.variants), 'variant')}, {fewest_seeds}{plural(seeds[-1], 'seed')}"
     planned += f"; {plural(shared, 'run')} under a second label" * bool(shared)
     notes = dict.fromkeys(note for row in runs for note in row.result_or_empty.notes)
     changes = [f"{setting_name(path)} = {value_text(value)}" for path, value in plan.changes.items()]

@@ -212,9 +212,11 @@ def match_targets(
                 continue
             value = MatchedTarget(target, reasons)
             if not reasons:
-                late = is_redescribed(records, [target.metric], [index])
-                late = late or (bool(target.margin_reason) and post_hoc(records, target, [index]))
-                value = MatchedTarget(target, (), _applied_deviations(records.configs[index], source), late)
+                deviations = _applied_deviations(records.configs[index], source)
+                decisive = [target] * bool(target.margin_reason) + [stated for stated in deviations if stated.of_config]
+                late = any(post_hoc(records, statement, [index]) for statement in decisive)
+                late = late or is_redescribed(records, [target.metric], [index])
+                value = MatchedTarget(target, (), deviations, late)
             by_cell.setdefault((index, target.metric), []).append(value)
             is_placed = True
         if not is_placed:

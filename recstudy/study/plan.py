@@ -369,8 +369,8 @@ def check_maximum(plan: Plan, maximum: int) -> None:
     if 0 < maximum < plan.seeds:
         raise ConfigError(
             f"{plan.seeds} seeds are more than the {maximum} that {plan.study.name} may have: raise its"
-            f" max_seeds, or --max-seeds {plan.seeds}. Tests are stricter where that is stated after"
-            " the first run has finished"
+            f" max_seeds, or --max-seeds {plan.seeds}. Tests are stricter if the maximum is"
+            " stated after verdicts were read"
         )
 
 

@@ -210,8 +210,8 @@ class Study(StudyBase):
         seeds: The number of seeds (0, 1, ...).
         max_seeds: The maximum number of seeds. Each look at the verdicts spends a part of the 5 % error,
             because a study that is read at 3 seeds and again at 5 has two chances to be wrong. If 0, no
-            maximum is stated, and the first look has the whole error. A study that exceeds its maximum may
-            err in 7.5 %.
+            maximum is stated, and the first look has the whole error. A study that exceeds its maximum
+            once may err in 7.5 %, and more often in 10 %.
         success_threshold: Metric -> the value above which a seed counts as a success, if some seeds learn the
             task and others do not (`2 of 3 learned`). By default a wide gap between the seeds decides.
         paired: Whether variants with the same seed share data order and initialization, so that differences

@@ -24,8 +24,11 @@ from recstudy.records import Results
 from recstudy.recursive.reevaluate import evaluate
 from recstudy.report.audit import audit, show_audits
 from recstudy.report.explain import explain_cell, show_cell
+from recstudy.report.family import family
+from recstudy.report.parts import parts_of
 from recstudy.report.status import status, studies_at
-from recstudy.report.summary import origins
+from recstudy.report.summary import facts, origins
+from recstudy.report.tables import question_table
 from recstudy.report.writing import show_report
 from recstudy.study.claims_file import read_claims
 
@@ -83,6 +86,27 @@ def test_judge_gives_estimates_figures_and_verdicts(judge, capsys):
     assert output_lines[0].startswith("Supported (post hoc): depth 2 is better: ")
     assert list(loaded.table("claims").frame.verdict) == ["supported (post hoc)", "undecided (post hoc)"]
     assert set(loaded.parts) == {"claims", "results", "by_factor", "differences"}
+
+
+def test_a_pair_is_of_the_seeds_that_both_have(judge, capsys):
+    """The difference was 2 points, but the sides were the means over all seeds: 60 lowers one, 99 the other."""
+    Path("claims.yaml").write_text(CLAIMS.partition("- text: the loss")[0])
+    accuracies = {1: {0: 60.0, 1: 80.0, 2: 81.0, 3: 82.0}, 2: {1: 82.0, 2: 83.1, 3: 83.9, 4: 99.0, 5: 99.0}}
+    rows = [
+        f"0.1,{depth},{seed},{accuracy},1,finished"
+        for depth, of_seed in accuracies.items()
+        for seed, accuracy in of_seed.items()
+    ]
+    records = recstudy.load(judge(rows, paired=True)).records
+    (row,) = family(records, parts_of(records)[0]).rows
+    table = question_table.table_of(records, part := parts_of(records)[-1], family(records, part))
+
+    assert (row.estimate.value, row.estimate.n, len(row.run_ids)) == (2.0, 3, 6)
+    assert [side.value for side in row.sides] == [83.0, 81.0]
+    assert any("differences over the seeds that both variants have" in note for note in table.notes)
+    assert ("Plan", "2 variants, 4 to 5 seeds") in facts(records)
+    number = explain_cell([(records.results, "runs", "imported")], "claims:1")
+    assert sorted(run.value for run in number.runs) == [80.0, 81.0, 82.0, 82.0, 83.1, 83.9]
 
 
 def test_every_run_is_marked_with_the_file_that_it_is_from(judge):

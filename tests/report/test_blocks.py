@@ -14,6 +14,7 @@ from recstudy.report.findings import findings
 from recstudy.report.fits import fits_of
 from recstudy.report.parts import parts_of
 from recstudy.report.study_records import load_study
+from recstudy.report.tables import question_table
 
 LEVELS = {"MNIST": 97.0, "CIFAR-10": 76.0, "SVHN": 90.0}
 NOISE = (0.1, -0.12, 0.03)
@@ -147,12 +148,16 @@ def test_differences_of_opposite_signs_need_no_seeds(tmp_path):
     records = read(
         tmp_path / "r", OPPOSITE, report=[Differences(metric="accuracy", base="dataset=MNIST, method=CNN")]
     )
-    row = family(records, parts_of(records)[0]).rows[0]
+    part = parts_of(records)[0]
+    row = family(records, part).rows[0]
     said = " ".join(map(str, findings(records)))
 
     assert (row.verdict, row.answer.seeds_needed) == (Verdict.UNDECIDED, None)
     assert Reason.SIGNS_DIFFER in row.answer.reasons
     assert "Undecided: accuracy of method ours; differs between these 3 data sets, from -2" in said
+    # one block decides the row, and its scores would stand beside the base of another block
+    base, ours, *_ = question_table.table_of(records, part, family(records, part)).rows
+    assert (base.cells[0].content, ours.cells[0].content) == ("", "")
     assert "No significant difference" not in said
 
 
@@ -197,7 +202,9 @@ def test_ranks_over_five_blocks_name_the_methods_that_tie(tmp_path):
     )
     records = load_study(results, "ranks", "default")
     data = parts_of(records)[0].data(records)
+    tied = data.assign(method=["A &amp; B; C", "CNN"], ties=["CNN", "A &amp; B; C"], _worst=2.0)
 
+    assert [list(line.x) for line in part.draw(tied).data[1:]] == [[1.0, 2.0]]
     assert list(data["method"]) == ["method ours", "method CNN"]
     assert list(data["mean_rank"]) == [1.0, 2.0]
     assert list(data["ties"]) == ["", ""]

@@ -121,6 +121,20 @@ def test_a_mean_over_other_factors_by_hand(tmp_path):
     assert ranked["value"].tolist() == pytest.approx([76.1, 75.1, 72.1, 71.1])
 
 
+def test_the_dot_of_seeds_that_split_is_the_printed_mean(tmp_path):
+    """A mean over seeds that learned and a seed that did not is the score of no run."""
+
+    def train(run):
+        return {"accuracy": (95.2, 94.8, 20.1)[run.seed], "latency": 1.0}
+
+    variants = grid({"depth": [1]})
+    records = load(run_study(tmp_path / "r", "split", train, variants=variants).root).records
+    with records.study_modules():
+        data = Means(metric="accuracy").data(records)
+
+    assert (data["value"].tolist(), data["_is_split"].tolist()) == ([95.0], [True])
+
+
 def test_differences_have_no_second_figure_of_the_same_means(tmp_path):
     records = load(run_study(tmp_path / "r", **optimizers([1, 2])).root).records
     effects = Effects(metric="accuracy", axes=("depth", "optimizer"), base={})

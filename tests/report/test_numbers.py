@@ -10,12 +10,14 @@ from scenarios import SCENARIOS, records_of
 from tex import needs_siunitx, run
 
 from recstudy.cli import main
+from recstudy.publishing.bundle import open_bundle
 from recstudy.records import Results
 from recstudy.report import dump_report
 from recstudy.report.numbers import macro_name, numbers_of, numbers_tex
 from recstudy.report.study_records import load_study
 
 DIGITS = Path(__file__).parent / "digits"
+EVIDENCE = Path(__file__).parents[2] / "studies/evidence"
 MACRO = re.compile(r"^\\newcommand\{\\([^}]*)\}\{(.*)\}% (.*)$", re.M)
 
 
@@ -99,6 +101,14 @@ def test_a_name_that_two_numbers_would_have_is_given_to_neither(tmp_path):
         "1.5",
         "3.5",
     ]
+
+
+def test_numbers_of_one_variant_in_several_columns_have_macros_of_their_own():
+    """LaTeX stops at a second \\newcommand of a name. One had ten, for the numbers of puzzles at ten budgets."""
+    with open_bundle(EVIDENCE / "puzzle_test_time.quick.zip") as bundle:
+        names = re.findall(r"newcommand\{(.*?)\}", numbers_tex(bundle.records))
+
+    assert len(names) == len({*names})
 
 
 def test_published_values_have_macros_with_their_source_and_verdict(records):

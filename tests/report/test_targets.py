@@ -2,8 +2,10 @@ import pytest
 from made_up import base, variants, write_study
 
 from recstudy.papers import Target, published
+from recstudy.records.study_schema import Deviation
 from recstudy.report.cells import cell
 from recstudy.report.family import published_answers
+from recstudy.report.registration import digest_of
 from recstudy.report.study_records import load_study
 from recstudy.report.tables.render import outcome_words, verdicts
 from recstudy.report.targets import deviation_notes, match_targets
@@ -174,9 +176,9 @@ STATED_DEVIATIONS = [
 ]
 
 
-def deviating(path, **training):
+def deviating(path, stated=None, **training):
     """A study with these training settings whose `paper` preset has bfloat16 and a warm-up of 0.1, and says
-    so.
+    so. `stated`: the dates of its statements.
     """
     paper = {"precision": "bfloat16", "warmup": 0.1}
     records = study(
@@ -184,6 +186,7 @@ def deviating(path, **training):
         base=base(**paper | training),
         reference=reference(base=base(**paper)),
         deviations=STATED_DEVIATIONS,
+        stated=stated or {},
     )
     return match_in(records, target(train__batch_size=64), target(3.6, "params", "million")).matches
 
@@ -200,6 +203,13 @@ def test_stated_deviation_is_shown_beside_the_compared_value(tmp_path):
     )
     assert score.assumed == "if warmup was 0.1, which the paper does not say"
     assert deviation_notes(matches[0, "params"]) == ()  # a count follows from the model
+    assert not score.late
+
+
+def test_a_deviation_that_was_stated_after_the_runs_makes_its_verdict_post_hoc(tmp_path):
+    stated = {digest_of(Deviation(**STATED_DEVIATIONS[0])): "2099-01-01T00:00:00+00:00"}
+
+    assert deviating(tmp_path / "r", stated)[0, "top1_accuracy"][0].late
 
 
 def test_the_papers_own_value_compares_too_and_does_not_deviate(tmp_path):

@@ -38,7 +38,7 @@ const refresh = async () => {
     const answer = await fetch(location.href, {cache: "no-cache"}), tag = answer.headers.get("ETag");
     if (answer.ok && tag !== refresh.tag) takeIn(await answer.text());
     if (answer.ok) refresh.tag = tag;
-    lost.textContent = "";
+    lost.textContent = answer.ok ? "" : "The board cannot show this page any more. It is an earlier state.";
   } catch {
     const time = new Date().toLocaleTimeString();
     lost.textContent ||= `The board does not answer. This page shows the state at ${time} and continues when the board is back.`;

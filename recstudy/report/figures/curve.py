@@ -221,7 +221,8 @@ class Curve(FigurePart, OfVariants, BesidePublished):
         )
         hollow.for_each_trace(make_hollow)
         # of many lines, only the best have a colour and a name
-        bright_lines = set(ranked(data, self.y)["line"].drop_duplicates()[:MAX_CURVES])
+        best_lines = pd.concat([ranked(ours, self.y), ranked(data, self.y)])["line"].drop_duplicates()
+        bright_lines = set(best_lines[:MAX_CURVES])
         clear = ours[ours["line"].isin(bright_lines)]
         shaded = bands(clear, clear["low"].notna() & (clear["n"] >= BAND_SEEDS), **options)
         traces = sorted([*figure.data, *hollow.data], key=lambda trace: trace.legendgroup in bright_lines)
@@ -234,9 +235,9 @@ class Curve(FigurePart, OfVariants, BesidePublished):
         is_positive = not (data[["value", "low"]] < 0).to_numpy().any()
         figure.update_yaxes(rangemode="nonnegative" if is_positive else "normal")
         figure.update_xaxes({**self._ticks(ordered(data["x"])), **scale}).update_layout(showlegend=False)
-        last_points = (
-            data[data["line"].isin(bright_lines)].dropna(subset="value").groupby("line", sort=False).last()
-        )
+        # the name of a line is at its last run, or at the published point of a line without runs
+        points = pd.concat([published.dropna(subset="value"), ours])
+        last_points = points[points["line"].isin(bright_lines)].groupby("line").last()
         if len(names) > 1 and len(last_points):
             colors = options["color_discrete_map"]
             line_ends = {str(line): (point["value"], colors[line]) for line, point in last_points.iterrows()}

@@ -7,7 +7,7 @@ from typing import Any
 
 from recstudy.base.lazy import go, pd
 from recstudy.report.caveats import leaky_notes
-from recstudy.report.cell_text import cell_text
+from recstudy.report.cell_text import cell_text, printed_value
 from recstudy.report.cells import cell
 from recstudy.report.figures.chosen import comparable, ranked
 from recstudy.report.figures.curve import point_row
@@ -50,7 +50,8 @@ class HeatMap(FigurePart, OfVariants):
         for y, x in product(lines, columns):
             if (x, y) in cells:
                 mean = cell(records, cells[x, y], self.metric)
-                rows.append({"x": x, "y": y, "said": cell_text(mean), **point_row(mean)})
+                numbers = {**point_row(mean), "value": printed_value(mean), "said": cell_text(mean)}
+                rows.append({"x": x, "y": y, **numbers})
         data = pd.DataFrame(rows, columns=COLUMNS)
         notes = list(leaky_notes(records, records.chosen(self.where), is_shown=False))
         if len(variants) > len(data):

@@ -7,10 +7,11 @@ from typing import Any
 
 from recstudy.base.lazy import go, pd
 from recstudy.base.values import is_number
+from recstudy.evidence import Why
 from recstudy.records import Json
 from recstudy.report.blocks import block_words
 from recstudy.report.caveats import leaky_notes
-from recstudy.report.cell_text import number_content
+from recstudy.report.cell_text import number_content, printed_value
 from recstudy.report.cells import Cell, cell, weighted_cell
 from recstudy.report.figures.chosen import comparable, cut_note, ranked
 from recstudy.report.figures.curve import point_row
@@ -24,7 +25,7 @@ from recstudy.report.study_records import StudyRecords
 MAX_ROWS = 30  # variants of a ranked plot
 FEW_BLOCKS = 4  # data sets with a panel of their own; over more, a factor's means are averages
 COLUMNS = ["factor", "level", "settings", "value", "low", "high", "n", "expected", "synthetic", "run_ids"]
-COLUMNS += ["seeds", "block", "_text"]
+COLUMNS += ["seeds", "block", "_text", "_is_split"]
 
 
 @PARTS.add("means")
@@ -76,6 +77,8 @@ class Means(FigurePart, OfMetric, OfVariants):
 
     def caption(self, data: pd.DataFrame) -> str:
         words = "Dots: means over seeds. Bars: 95 % intervals"
+        if data["_is_split"].any():
+            words += ". Where some seeds did not learn, the dot is the mean of those that did"
         settings = sorted({count for count in data["settings"] if count > 1})
         if settings:
             counts = " or ".join(map(str, settings))
@@ -140,8 +143,9 @@ class Means(FigurePart, OfMetric, OfVariants):
 
 def row_of(point: Cell) -> Json:
     """Return the columns that a cell fills, with its number and interval in words."""
-    text = "".join(map(str, number_content(point)))
-    return {**point_row(point), "factor": "", "block": "", "_text": text}
+    text, is_split = "".join(map(str, number_content(point))), point.estimate.why is Why.SPLIT
+    row = {**point_row(point), "value": printed_value(point), "_is_split": is_split}
+    return {**row, "factor": "", "block": "", "_text": text}
 
 
 def best_first(cells: Mapping[Any, Cell]) -> list[Any]:

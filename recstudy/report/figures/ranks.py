@@ -12,11 +12,13 @@ from recstudy.base.errors import ConfigError
 from recstudy.base.lazy import go, np, pd, px
 from recstudy.evidence import holm
 from recstudy.report.cells import cell
+from recstudy.report.figures.chosen import comparable
 from recstudy.report.look import SCREEN
-from recstudy.report.names import metric, plural
+from recstudy.report.names import join_labels, metric, plural
 from recstudy.report.parts import PARTS, FigurePart, OfMetric, OfVariants
 from recstudy.report.study_records import StudyRecords
 
+COLUMNS = ("method", "mean_rank", "blocks", "p_friedman", "ties", "_worst")
 MIN_RANKED_BLOCKS = 5  # with fewer, no pair can differ significantly by ranks
 
 
@@ -34,7 +36,7 @@ class Ranks(FigurePart, OfMetric, OfVariants):
     def data(self, records: StudyRecords) -> pd.DataFrame:
         """Return a row per method: its mean rank, and the methods from which it does not differ."""
         means: dict[str, dict[object, float | None]] = {}
-        for index in records.chosen(self.where):
+        for index in comparable(records, self.where):
             value = cell(records, [index], self.metric).value
             means.setdefault(records.methods[index], {})[records.blocks[index]] = value
         blocks = list(dict.fromkeys(block for of_method in means.values() for block in of_method))
@@ -44,9 +46,11 @@ class Ranks(FigurePart, OfMetric, OfVariants):
                 f" {plural(len(means), 'method')} and {plural(len(blocks), 'block')}"
             )
         columns = [[of_method.get(block) for block in blocks] for of_method in means.values()]
-        scores = pd.DataFrame(dict(zip(means, columns, strict=True)), dtype=float).dropna(axis=1)
+        all_scores = pd.DataFrame(dict(zip(means, columns, strict=True)), dtype=float)
+        scores = all_scores.dropna(axis=1)
+        left_out = all_scores.columns.difference(scores.columns, sort=False)
         if scores.shape[1] < 2:  # a method without a value in each block has no rank
-            return pd.DataFrame(columns=["method", "mean_rank", "blocks", "p_friedman", "ties"])
+            return pd.DataFrame(columns=COLUMNS)
         from scipy.stats import friedmanchisquare, wilcoxon  # slow to import
 
         methods = [*map(str, scores)]
@@ -63,6 +67,10 @@ class Ranks(FigurePart, OfMetric, OfVariants):
         # Friedman's test needs three methods. For two, Wilcoxon's test is the whole answer.
         data["p_friedman"] = friedmanchisquare(*scores.to_numpy().T).pvalue if len(methods) > 2 else np.nan
         data["ties"] = ["; ".join(names) for names in tied.values()]
+        data["_worst"] = [ranks[[method, *tied[method]]].max() for method in methods]
+        if len(left_out):
+            names = join_labels([*left_out], limit=6)
+            data.attrs["notes"] = [f"left out, because they lack a value in a block: {names}"]
         return data.sort_values("mean_rank", ignore_index=True)
 
     def caption(self, data: pd.DataFrame) -> str:
@@ -72,11 +80,9 @@ class Ranks(FigurePart, OfMetric, OfVariants):
 
     def draw(self, data: pd.DataFrame) -> go.Figure:
         figure = px.scatter(data, x="mean_rank", y="method", template=SCREEN)
-        rank = data.set_index("method")["mean_rank"]
-        for method, ties in zip(data["method"], data["ties"], strict=True):
-            worst = max([rank[method], *(rank[name] for name in ties.split("; ") if name)])
-            if worst > rank[method]:
-                figure.add_scatter(x=[rank[method], worst], y=[method] * 2, mode="lines", line_width=4)
+        tied = data[data["_worst"] > data["mean_rank"]]
+        for method, best, worst in zip(tied["method"], tied["mean_rank"], tied["_worst"], strict=True):
+            figure.add_scatter(x=[best, worst], y=[method] * 2, mode="lines", line_width=4)
         figure.update_layout(showlegend=False, xaxis_title="mean rank (1 is the best)", yaxis_title="")
         return figure.update_yaxes(autorange="reversed")
 

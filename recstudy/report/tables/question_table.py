@@ -61,6 +61,7 @@ DETECTABLE = "detectable: the smallest true difference that such a test detects 
 PUBLISHED_DIFFERENCE = (
     "a published difference is computed from two published numbers, whose seeds and variance are unknown"
 )
+COMMON_SEEDS = "scores are over all seeds of a variant, differences over the seeds that both variants have"
 LUCKY = "runs without a value, so that the others may be the lucky ones"
 CLAIM_VERDICTS = (Verdict.SUPPORTED, Verdict.SMALLER, Verdict.CONTRADICTED, Verdict.UNDECIDED)
 STATUS_WORDS = {"done": "without the metric", "stopped": "stopped early"}
@@ -78,11 +79,13 @@ def table_of(records: StudyRecords, part: QuestionPart, questions: Family) -> Ta
         group = list(rows)
         if base:
             blank = [TableEntry(DASH)] * (len(COLUMNS) - 2)
-            entries = (_score(records, group[0], -1), *blank, TableEntry("base"))
+            # if one block decides each row, the base has another score in each of them
+            score = BLANK if any(map(_is_of_one_block, group)) else _score(records, group[0], -1)
+            entries = (score, *blank, TableEntry("base"))
             table_rows.append(TableRow(base, entries))
         table_rows += [_row(records, row, len(metrics) > 1) for row in group]
     is_factorial = isinstance(part, Effects) and questions.levels is not None
-    size, score = "size" if is_factorial else "difference", next(iter(metrics.values()), "")
+    size, head = "size" if is_factorial else "difference", next(iter(metrics.values()), "")
     variants = sorted({index for row in questions.rows for index in row.variants})
     variants = variants or list(records.indices)
     # below a base, the cells of the scores state their n
@@ -100,7 +103,7 @@ def table_of(records: StudyRecords, part: QuestionPart, questions: Family) -> Ta
     table = TableData(
         part.name,
         part.heading,
-        (score, *COLUMNS[1:3], size, *COLUMNS[4:]),
+        (head, *COLUMNS[1:3], size, *COLUMNS[4:]),
         tuple(table_rows),
         corner="effect" if is_factorial else LABELS[type(part)],
         caption=join_texts(*caption),
@@ -112,7 +115,7 @@ def table_of(records: StudyRecords, part: QuestionPart, questions: Family) -> Ta
             *text_notes(records, variants, list(metrics)),
         ),
         kinds=dict.fromkeys(("metric", "contrast", "verdict"), "prose"),
-        expendable=(*EXPENDABLE, score),
+        expendable=(*EXPENDABLE, head),
     )
     return table.drop_columns()
 
@@ -130,7 +133,7 @@ def _row(records: StudyRecords, row: QuestionRow, names_metric: bool) -> TableRo
         for difference in row.published
     ]
     cells = (
-        _score(records, row, 1) if row.group else BLANK,
+        _score(records, row, 1) if row.group and not _is_of_one_block(row) else BLANK,
         TableEntry(metric(row.metric).heading if names_metric else ""),
         TableEntry(row.words),
         numeric(DASH if value is None else Number(value, form)),
@@ -145,6 +148,11 @@ def _row(records: StudyRecords, row: QuestionRow, names_metric: bool) -> TableRo
         ),
     )
     return TableRow(row.label, cells)
+
+
+def _is_of_one_block(row: QuestionRow) -> bool:
+    """Return whether one block decides a question about several."""
+    return bool(row.in_blocks) and len(row.terms) == 2
 
 
 def _score(records: StudyRecords, row: QuestionRow, sign: int) -> TableEntry:
@@ -191,6 +199,8 @@ def _notes(questions: Family) -> list[str]:
     notes += deviation_notes(
         value for difference in comparable for value in (difference.ours, difference.theirs)
     )
+    if any(row.group and row.has_more_seeds for row in rows):
+        notes.append(COMMON_SEEDS)
     notes += [note for row in rows for note in block_notes(row)]
     notes += questions.unmatched
     notes += [f"{row.label}: {words} (n={row.estimate.n})" for row in rows if (words := adjusted_words(row))]

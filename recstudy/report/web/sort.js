@@ -1,7 +1,9 @@
 // Sorts a table by the column whose heading a reader activates: down, up, and in the page's order again. Rows below a group's heading
 // or its base stay there, and a line of published values stays below its row.
 const orders = ["none", "descending", "ascending"];
-const number = text => parseFloat((text.match(/-?[\d,]*\.?\d+(e-?\d+)?/) || [""])[0].replaceAll(",", ""));
+// "2 of 3 learned (9 to 99 %): 93.5" is 93.5; "– 3 diverged" and "not available (Java 8)" are no numbers
+const number = text => /^(–|not |undecided)/.test(text) ? NaN
+  : parseFloat((text.replace(/^.*? learned \(.*?\): /, "").match(/-?[\d,]*\.?\d+(e-?\d+)?/) || [""])[0].replaceAll(",", ""));
 const isGroup = row => row.cells.length === 1 || row.lastElementChild.textContent.trim() === "base";
 document.addEventListener("click", event => {
   const button = event.target.closest?.(".sort");
