@@ -22,7 +22,7 @@ reports of MedPix 2.0 at 64 pixels and the same CNN. It shows whether a recursiv
 reports than an LSTM with ten times its parameters, and nothing about Swin, FuseLIP, T, n, the gradient or the
 paper's scores. The preset standard tests recursion depth, EMA and ImageHRM.
 
-Cost: quick, 16 minutes on 2 cores (measured); cpu (MedPix 2.0, small, 36 runs), 3 hours in one process
+Cost: quick, 20 minutes on one core (measured); cpu (MedPix 2.0, small, 36 runs), 3 hours in one process
 (measured); standard (MedPix 2.0) and paper (ROCOv2, 50 epochs), see --dry-run.
 
     python studies/imagetrm_backbones.py
