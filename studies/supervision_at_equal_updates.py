@@ -14,7 +14,7 @@ supervision step. So small a network is still improving when it stops, so more u
 shows what a supervision step is worth beside an update with a new batch, not the overfitting of the paper's
 1,000 epochs.
 
-Cost: quick (synthetic boards), 9 minutes on 2 cores (measured); cpu, two hours on one core with
+Cost: quick (synthetic boards), 13 minutes on one core (measured); cpu, two hours on one core with
 resources.compile=on (measured); standard, see --dry-run; paper, in float32 as the authors, at most 102 EFLOP
 with evaluation: 30 GPU days at the 40 TFLOP/s that `--dry-run` assumes.
 
