@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic.fields import FieldInfo
 
-from recstudy.base.errors import ConfigError, DataError, RecstudyError
+from recstudy.base.errors import ConfigError, DataError, RecstudyError, choices
 from recstudy.base.lazy import LazyModule
 from recstudy.plugins import import_object
 from recstudy.plugins.registry import is_users
@@ -36,6 +36,7 @@ from recstudy.recursive.models.costs import cost, known_pflop, memory_fix, price
 from recstudy.recursive.tasks.captioning.scores import RATES, words
 
 torch = LazyModule("torch")
+counting = LazyModule("recstudy.recursive.models.networks.counting")
 fuselip_weights = LazyModule("recstudy.recursive.models.networks.fuselip_weights")
 requirements = LazyModule("recstudy.recursive.requirements")
 initial = LazyModule("recstudy.recursive.train.initial")
@@ -300,6 +301,33 @@ def _check_loaded(configs: Sequence[RunConfig], data: DataSet) -> None:
                 "train.augment.randaugment_ops must be 0, because its operations need 8-bit images and the"
                 f" images of {title} are float32 or uint16"
             )
+    for config in configs:
+        _check_batches(config, data)
+
+
+def _check_batches(config: RunConfig, data: DataSet) -> None:
+    """Check that batch norm can train on the smallest share of a batch.
+
+    Raises:
+        ConfigError: It cannot.
+    """
+    train, workers = config.train, config.resources.workers
+    held_out_images = 0 if train.selection == "validation" else len(data.validation)
+    images = (len(data.train) + held_out_images) * config.data.showings
+
+    def is_good(size: int) -> bool:
+        # Halting by sample skips a smaller last batch.
+        return size >= 2 * workers and (train.halting == "sample" or images % size // workers != 1)
+
+    if is_good(train.batch_size) or not config.model.batch_norm or train.imported:
+        return
+    if not counting.trains_on_one_image(config.model, config.data):
+        sizes = filter(is_good, range(train.batch_size + 1, train.batch_size + 2 * workers + 9))
+        raise ConfigError(
+            f"train.batch_size={train.batch_size} gives a worker one of the {images:,} training images, on"
+            f" which the batch norm of {config.model.title} cannot train. Choose another, such as"
+            f" {choices(map(str, [*sizes][:3]))}"
+        )
 
 
 def _fixed_data(configs: Iterable[RunConfig]) -> list[DataConfig]:

@@ -55,6 +55,11 @@ class ModelConfig(Config):
         return False
 
     @property
+    def rotates(self) -> bool:
+        """Whether its tokens have rotary positions."""
+        return False
+
+    @property
     def leaks(self) -> bool:
         """Whether its input contains the answer: pages mark such a model and never compare it."""
         return False

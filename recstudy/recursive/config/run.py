@@ -125,7 +125,9 @@ class RunConfig(RunSettings):
         # One higher for averaged weights with batch norm: the running statistics of revision 1 belonged to
         # the current weights, and not to the average.
         trains_norms = self.model.family in ("cnn", "resnet", "micar") or getattr(self.model, "tuned", False)
-        return self.revision + bool(self.train.ema_decay and trains_norms)
+        # One higher for rotary positions in bfloat16: revision 1 computed the rotation in bfloat16, too.
+        is_rounded = self.model.rotates and self.train.precision == "bfloat16"
+        return self.revision + bool(self.train.ema_decay and trains_norms) + is_rounded
 
     @property
     def deciding(self) -> Json:

@@ -57,6 +57,7 @@ VALUES = {"0": 0, "1": 1, "": UNKNOWN, "0.0": 0, "1.0": 1}  # spreadsheets write
 OTHER_COLUMNS = ("id", "patient_id", "split")  # columns of labels.csv that are not findings
 # Training images: the lines of NIH's train_val_list.txt, and about 60 % of its 36,024 lines with a finding.
 NIH = {"multilabel": 86_524, "single": 21_500}
+NIH_PATH = "ChestX-ray14"  # all images of NIH (docs/data/chest_xray14.md); other folders may have any set
 SAMPLE_PATH = "nih_cxr64"  # 1,000 of NIH's images at 64 pixels
 SAMPLE = {"multilabel": (658, 142), "single": (198, 41)}  # training and validation images of the sample
 TEST_SHARE = 0.2  # share of test images if no split is given; chosen with seed 0, whatever `split_seed` is
@@ -122,7 +123,7 @@ class ChestXray14(ChestFindings):
 
     @property
     def train_size(self) -> int | None:
-        return sum(self.counts) if self.counts else NIH[self.findings]
+        return NIH[self.findings] if self.path == NIH_PATH else super().train_size
 
     def reader(self) -> ChestReader:
         return ChestReader(self)

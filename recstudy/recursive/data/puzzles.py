@@ -191,6 +191,10 @@ class GeneratedPuzzles(Puzzles):
     def train_size(self) -> int:
         return self.puzzles
 
+    @property
+    def test_size(self) -> int:
+        return self.test_puzzles
+
     @abstractmethod
     def generate(self) -> Arrays:
         """Generate the puzzles and solutions of both splits."""

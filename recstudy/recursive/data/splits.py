@@ -42,6 +42,11 @@ class Rows:
         for line, row in self.rows:
             if place >= len(row):
                 raise DataError(f"{self.file}, line {line} has only {len(row)} of {len(self.header)} cells.")
+            if any(map(str.strip, row[len(self.header) :])):
+                raise DataError(
+                    f"{self.file}, line {line} has {len(row)} cells, but the header has {len(self.header)}."
+                    " Quote a cell that contains the separator."
+                )
             cell = row[place].strip()
             if is_key and not cell:
                 raise self.error(line, name, "must not be blank")

@@ -64,7 +64,7 @@ def _training(config: RunConfig, column: int) -> float:
     silent = model.silent_steps if train.detach_carry else 0
     steps = steps_a_batch(config)
     trained = silent * forward + (steps - silent) * step
-    if model.bootstraps and train.halting == "sample":
+    if model.bootstraps and train.halting == "sample" and train.supervision_steps > 1:
         trained += steps * forward  # the target of `proceed` needs one more forward pass (halting.py)
     return trained
 
@@ -87,9 +87,9 @@ def price(config: RunConfig) -> RunPrice | None:
     """Return the computation of a run without early halting, and its assumed time on one GPU.
 
     Evaluation is that of the selection split after each epoch, and of the test set and as many training
-    images at the end. A test set of unknown size counts as large as the validation split. If captions select
-    epochs, they are written after each epoch. A caption counts as one pass over its tokens for each beam,
-    because the counts do not separate the vision encoder.
+    images at the end, with the trajectories and copies of `train.at_test`. A test set of unknown size counts
+    as large as the validation split. If captions select epochs, they are written after each epoch. A caption
+    counts as one pass over its tokens for each beam, because the counts do not separate the vision encoder.
 
     No GPU was measured. The time of training and of evaluation is the larger of two: their FLOPs at
     `GPU_RATE`, and their kernels times `LAUNCH_S`, which bound a narrow network with a small batch.
@@ -108,6 +108,9 @@ def price(config: RunConfig) -> RunPrice | None:
     passes = (train.epochs * selection_images + 2 * tests) * train.evaluation_steps
     if model.recursive:
         passes += tests * train.evaluation_depths
+    if train.at_test.repeats and tests:
+        answers = train.at_test.trajectories + train.at_test.copies
+        passes += train.at_test.scored(tests) * answers * train.at_test.segments
     counts = cached_count(COUNT, model.stages[-1][1], data)
     kernels = counts[5] * passes
     if TASKS[config.task].output == "caption":
@@ -154,7 +157,8 @@ def training_memory(config: RunConfig, workers: int = 0) -> int:
         train.precision == "bfloat16",
     )
     # The moving average and the best epoch are further copies of the weights.
-    copies = WEIGHT_COPIES + (train.ema_decay > 0) + (train.selection != "last")
+    # AMSGrad keeps the maximum of the second moment.
+    copies = WEIGHT_COPIES + train.amsgrad + (train.ema_decay > 0) + (train.selection != "last")
     return copies * weights + activations
 
 

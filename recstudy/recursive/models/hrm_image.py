@@ -14,6 +14,7 @@ class HRMImage(ModelConfig):
     """HRM for small images. Defaults: the author's network for CIFAR-10 (3,552,576 parameters)."""
 
     recursive: ClassVar = True
+    rotates: ClassVar = True
     title: ClassVar = "HRM"
     network: ClassVar = "recstudy.recursive.models.networks.hrm_image:HRMImageNetwork"
 

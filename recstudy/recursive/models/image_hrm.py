@@ -15,6 +15,7 @@ class RecursiveCaptionModel(CaptionModel):
 
     recursive: ClassVar = True
     halts: ClassVar = True
+    rotates: ClassVar = True
 
     width: int = Field(512, ge=2)
     """d: dimensions of a token"""

@@ -26,6 +26,7 @@ class MicarVLMoE(ReportModel):
     """
 
     paper_name: ClassVar = "MicarVLMoE"
+    rotates: ClassVar = True
     network: ClassVar = "recstudy.recursive.models.networks.micar:MicarNetwork"
     grid: ClassVar = 7  # side of the grid that the decoder attends to: s_i = 49 positions
     # Revision 2: the fusion's last dropout, W of (III-C) Xavier-uniform, PAD in the balance loss.

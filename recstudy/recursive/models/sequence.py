@@ -145,6 +145,10 @@ class SequenceModel(ModelConfig):
                 f" but got {self.vocabulary}"
             )
 
+    @property
+    def rotates(self) -> bool:
+        return self.positions == "rotary" and self.mixing == "attention"
+
     def check_groups(self, count: int, data: str) -> None:
         if self.puzzle_emb not in ("patient", "puzzle"):
             return

@@ -306,9 +306,10 @@ class ThinkingRecorder:
         if output.halt is not None and len(self.halt) < MAX_SEGMENTS:
             sure = output.halt if output.proceed is None else output.halt - output.proceed
             self.halt.append(sure[:shown].float())
-        old, new = _flatten_states(old_carry, count), _flatten_states(carry, count)
-        changes = (new - old).norm(dim=1) / new.norm(dim=1)
-        self.residual[str(len(self.residual) + 1)] = changes.mean().item()
+        if any(state.is_floating_point() for state in carry):
+            old, new = _flatten_states(old_carry, count), _flatten_states(carry, count)
+            changes = (new - old).norm(dim=1) / new.norm(dim=1)
+            self.residual[str(len(self.residual) + 1)] = changes.mean().item()
 
     def to_arrays(self, test: Batches, config: RunConfig) -> dict[str, Any]:
         """Return the arrays of `thinking.npz`: the first test puzzles and their cells after each segment."""

@@ -54,9 +54,13 @@ def take_step(network: Network, images: Tensor, carry: Carry, config: TrainConfi
         carry = tuple(state.bfloat16() if state.is_floating_point() else state for state in carry)
     with autocast(images.device, config):
         output, carry = network(images, carry)
-    # The next replay of a CUDA graph overwrites the output. The logits are read before it, but the carry is
-    # its input.
-    return output, tuple(state.clone() for state in carry) if network.has_graphs else carry
+    if not network.has_graphs:
+        return output, carry
+    # The next replay of a CUDA graph overwrites the output. The carry is its input. An evaluation keeps
+    # answers, but training reads the logits before the next replay.
+    if not torch.is_grad_enabled():
+        output = Output._make(part if part is None else part.clone() for part in output)
+    return output, tuple(state.clone() for state in carry)
 
 
 def end_update(network: Network) -> None:

@@ -78,7 +78,7 @@ def flips(config: RunConfig, result: Result, weights: Path, folder: Path) -> Sco
             f"{metric(TASKS[config.task].score).title} is no mean over items, of which rounding could flip"
             " some"
         )
-    float32 = {"train.precision": "float32"}
+    float32 = {"train.precision": "float32", "train.state_precision": "float32"}
     ways: dict[str, tuple[Json, bool]] = {
         "plain": (float32, False),
         "bfloat16": ({"train.precision": "bfloat16"}, False),

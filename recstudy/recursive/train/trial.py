@@ -78,7 +78,8 @@ def train_run(trial: Trial) -> Json:
                 "origin": "imported" if config.train.imported else "trained",
                 "initial": dumped(begin.about) if begin else None,
             }
-    wait_for_all()  # a worker that returns early would end the group
+    with paused_watchdog():  # the first worker evaluates, which may take hours
+        wait_for_all()  # a worker that returns early would end the group
     return outcome
 
 

@@ -80,6 +80,8 @@ def test_findings_are_those_of_torchxrayvision():
         18,
         "multiclass",
     )
+    sizes = [ChestXray14(path=path).train_size for path in ("nih_cxr64", "ChestX-ray14", "another")]
+    assert sizes == [800, 86_524, None]
 
 
 def test_table_of_columns_is_read_by_split(nih):

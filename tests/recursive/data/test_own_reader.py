@@ -23,6 +23,7 @@ from recstudy.recursive import (
     ModelConfig,
     PhantomCaptions,
     Reader,
+    ResNet,
     RunConfig,
     Shape,
     TrainConfig,
@@ -294,6 +295,8 @@ class Seven(ModelConfig):
          "HRM needs 8-bit images, but the images of Cells are float32 or uint16"),
         ({"train_images": FLOATS, "test_images": FLOATS}, {"train": TrainConfig(augment=Augment(randaugment_ops=1))},
          "train.augment.randaugment_ops must be 0, because its operations need 8-bit images"),
+        ({}, {"model": ResNet(), "train": TrainConfig(batch_size=17)},
+         "one of the 18 training images, on which the batch norm of ResNet-18 cannot train. Choose another, such as 18, 19, 20"),
     ],
 )  # fmt: skip
 def test_a_dry_run_checks_the_users_data_and_model(tmp_path, arrays, parts, message):

@@ -148,7 +148,7 @@ def test_a_bad_table_is_named_with_its_line(tmp_path, edit, message):
 
 @pytest.mark.parametrize("separator", [",", ";", "\t"])
 def test_a_table_is_read_with_a_byte_order_mark_any_separator_and_blank_rows(tmp_path, separator):
-    lines = ["\ufeffid, split", '"a, b; c",train', "", " , ", '"two\nlines",test', ""]
+    lines = ["\ufeffid, split", '"a, b; c",train, ', "", " , ", '"two\nlines",test', ""]
     (tmp_path / "table.csv").write_text(
         "\r\n".join(line.replace(",", separator) for line in lines), encoding="utf-8", newline=""
     )

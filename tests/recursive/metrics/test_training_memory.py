@@ -68,6 +68,12 @@ def test_a_real_step_needs_what_was_estimated():
     assert {name: share for name, share in shares.items() if not 0.8 < share < 1.25} == {}
 
 
+def test_amsgrad_keeps_another_copy_of_the_weights():
+    assert training_memory(config("CNN", **{"train.amsgrad": True})) == training_memory(
+        config("CNN")
+    ) + weights("CNN")
+
+
 def test_activations_grow_with_the_images_of_a_worker_and_half_precision_needs_less():
     def memory(**changes):
         return training_memory(config("ViTRM", **{f"train.{name}": value for name, value in changes.items()}))

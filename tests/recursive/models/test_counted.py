@@ -9,7 +9,18 @@ from pathlib import Path
 import pytest
 
 from recstudy import cli
-from recstudy.recursive import CNN, Cifar10, CovCtr, Digits, RunConfig, ShowTell, TrainConfig
+from recstudy.recursive import (
+    CNN,
+    HRM,
+    AtTest,
+    Cifar10,
+    CovCtr,
+    Digits,
+    RunConfig,
+    ShowTell,
+    Sudoku,
+    TrainConfig,
+)
 from recstudy.recursive.models.costs import GPU_RATE, cached_count, cost, price, training_memory
 
 ROOT = Path(__file__).parents[3]
@@ -107,3 +118,24 @@ def test_writing_captions_each_epoch_is_in_the_price():
     assert cheap.evaluation == pytest.approx(forward * (10 * 73 + 2 * 73 + 3 * 73))
     assert dear.evaluation - cheap.evaluation == pytest.approx(forward * 3 * 10 * 73)
     assert price(config.with_changes({"train.selection": "last"})).evaluation < cheap.evaluation
+
+
+def test_only_samples_of_several_steps_have_a_bootstrap_target():
+    model = HRM(width=16, heads=2, high_layers=1, low_layers=1)
+    batch, single, several = (
+        cost(RunConfig(data=Digits(), model=model, train=TrainConfig(**fields))).train_gflops
+        for fields in ({}, {"halting": "sample"}, {"halting": "sample", "supervision_steps": 2})
+    )
+    assert batch == single < several
+
+
+def test_answers_at_test_are_in_the_price():
+    """Of 40 test puzzles, 20 are answered by 3 trajectories and 2 copies of 4 segments each."""
+    config = RunConfig(
+        data=Sudoku(side=4, puzzles=100, test_puzzles=40),
+        model=HRM(tokens="cell", width=16, heads=2, high_layers=1, low_layers=1),
+        train=TrainConfig(at_test=AtTest(segments=4, trajectories=3, copies=2, puzzles=20)),
+    )
+    extra = price(config).evaluation - price(config.with_changes({"train.at_test": AtTest()})).evaluation
+
+    assert extra == pytest.approx(cost(config).gflops / 1e6 * 20 * (3 + 2) * 4)

@@ -6,6 +6,7 @@ from recstudy.recursive.models.networks.layers import (
     GEGLU,
     Attention,
     GeluMLP,
+    Rotary,
     SwiGLU,
     TransformerLayer,
 )
@@ -41,6 +42,12 @@ def test_feed_forward_by_hand(ffn, expected_up, expected_down, expected):
     )
 
     assert ffn(torch.ones(1, 1, 1)).item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_tokens_in_bfloat16_are_rotated_in_float32():
+    rotary, x = Rotary(9, 8), torch.randn(2, 1, 9, 8).bfloat16()
+
+    assert torch.equal(rotary(x), rotary(x.float()).bfloat16())
 
 
 @pytest.mark.parametrize(("norm", "expected"), [("pre", [2.0, 4.0]), ("post", [-1.0, 1.0])])

@@ -19,7 +19,14 @@ from recstudy.recursive.data.cache import load
 from recstudy.recursive.data.puzzles import Groups, numbers, symmetries
 from recstudy.recursive.metrics.kept import pack_answers, unpack_answers
 from recstudy.recursive.models.networks.contract import Output
-from recstudy.recursive.tasks.solving import Solution, by_depth, halting, solve, sum_segments
+from recstudy.recursive.tasks.solving import (
+    Solution,
+    ThinkingRecorder,
+    by_depth,
+    halting,
+    solve,
+    sum_segments,
+)
 from recstudy.recursive.testing import trained
 from recstudy.recursive.train.losses import step_loss, token_hits, token_share
 
@@ -217,3 +224,10 @@ def test_a_run_is_scored_after_every_segment_and_keeps_its_thinking():
         training.task, training.state.evaluated, training._batches(training.data.test, shared=False)
     )
     assert exact.tolist() == solved.right[:12].tolist()
+
+
+def test_a_network_without_states_has_no_residual():
+    recorder, batch = ThinkingRecorder(), Batch(torch.zeros(2, 1, 1, 3), torch.ones(2, 3), None, 2)
+    recorder.record(batch, (), Output(torch.zeros(2, 3, 5)), (), 2)
+
+    assert (len(recorder.cells), recorder.residual) == (1, {})

@@ -159,7 +159,9 @@ def test_items_flipped_by_rounding_by_hand(monkeypatch):
 
     monkeypatch.setattr(saved_weights, "answers_again", answered)
 
-    flipped = saved_weights.flips(RUN.with_changes({"train.batch_size": 8}), None, Path(), Path())
+    half = {"precision": "bfloat16", "state_precision": "bfloat16"}
+    run = tiny_run(tiny_model("hrm", tokens="patch", patch=4), batch_size=8, **half)
+    flipped = saved_weights.flips(run, None, Path(), Path())
 
     assert flipped == {"bfloat16": 50, "two_workers": 0, "compiled": 25}
 

@@ -12,6 +12,7 @@ from recstudy.base.errors import DataError
 from recstudy.recursive import FuseLIPBackboneConfig, PhantomCaptions
 from recstudy.recursive.contract.checks import training_of
 from recstudy.recursive.data.cache import load
+from recstudy.recursive.tasks.captioning import encoders
 from recstudy.recursive.tasks.captioning.tokenizer import encoder_weights
 from recstudy.recursive.testing import tiny_model, tiny_run
 from recstudy.recursive.train.loop import Training
@@ -47,6 +48,21 @@ def test_an_encoder_has_seen_the_training_images_of_its_own_run_alone(tmp_path, 
 
     assert all(torch.equal(second[name], reference[name]) for name in reference)
     assert not all(torch.equal(second[name], of_all[name]) for name in reference)
+
+
+@pytest.mark.parametrize(("checked", "name"), [(0, "image tokenizer"), (2, "FuseLIP encoder")])
+def test_workers_with_other_encoders_are_refused(cache, monkeypatch, checked, name):
+    """As on two machines with a cache each. The second check is that of the aligner, which one worker trains."""
+    calls = []
+
+    def of_two_workers(number: Tensor) -> Tensor:
+        calls.append(number)
+        return torch.cat([number, number + (len(calls) > checked)])
+
+    monkeypatch.setattr(encoders, "concatenated", of_two_workers)
+
+    with pytest.raises(DataError, match=f"its own {name}, so the workers differ. Set RECSTUDY_CACHE"):
+        captioner()
 
 
 def test_features_of_all_splits_are_there_before_training_is_watched(cache):

@@ -205,6 +205,8 @@ def test_a_carry_outlives_the_replay_of_a_cuda_graph(monkeypatch):
     training.state.network.has_graphs = True
     monkeypatch.setattr(training.state.network, "forward", lambda images, carry: (output, memory))
 
-    _, carry = take_step(training.state.network, batch.images, memory, training.config.train)
+    with torch.no_grad():
+        answer, carry = take_step(training.state.network, batch.images, memory, training.config.train)
 
     assert [captured.data_ptr() for captured in carry] != [state.data_ptr() for state in memory]
+    assert answer.logits.data_ptr() != output.logits.data_ptr()

@@ -133,13 +133,16 @@ def in_a_process(work: Trial) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
 
 
-def test_a_driver_that_is_stopped_for_long_makes_no_run_hang(tmp_path):
-    """Nothing is watched while a report is sent."""
+def test_a_driver_that_is_stopped_for_long_makes_no_run_hang(tmp_path, monkeypatch):
+    """Nothing is watched while a report is sent, or while workers wait for the first one's evaluation."""
     silences = []
+    monkeypatch.setattr(
+        "recstudy.recursive.train.trial.wait_for_all", lambda: silences.append(watchdog._silence)
+    )
 
     run_trial(trial(tmp_path, train__epochs=1), lambda line: silences.append(watchdog._silence))
 
-    assert silences == [0]
+    assert silences == [0, 0]
 
 
 def test_a_run_that_another_process_works_on_is_left_to_it(tmp_path):

@@ -6,7 +6,7 @@ counts.
 """
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, NamedTuple
 
 import torch
@@ -36,6 +36,18 @@ def refuse_overflow(model: ModelConfig) -> Iterator[None]:
         raise ConfigError(
             f"{model.title}, or a batch of it, is too large for any computer. Lower its sizes"
         ) from None
+
+
+def trains_on_one_image(model: ModelConfig, data: DataConfig) -> bool:
+    """Return whether a model with batch norm can train on a batch of one image.
+
+    It cannot if a batch norm reads a single position of each image.
+    """
+    with torch.device("meta"), suppress(ValueError):
+        network, (images, context) = build(model, data).train(), example(model, data, 1)
+        network(images, network.start(images, context))
+        return True
+    return False
 
 
 def count(model: ModelConfig, data: DataConfig) -> tuple[int, ...]:

@@ -45,10 +45,11 @@ class Rotary(nn.Module):
     def forward(self, x_BHSE: Tensor, start: int = 0) -> Tensor:
         """Rotate the S tokens of a sequence; the first token has the position `start`."""
         positions = slice(start, start + x_BHSE.shape[2])
-        cos_SE, sin_SE = self.cos[positions].to(x_BHSE.dtype), self.sin[positions].to(x_BHSE.dtype)
         first, second = x_BHSE.chunk(2, dim=-1)
         rotated_BHSE = torch.cat([-second, first], dim=-1)
-        return x_BHSE * cos_SE + rotated_BHSE * sin_SE
+        # As in the code of HRM and TRM, tokens in bfloat16 are rotated in float32.
+        turned_BHSE = x_BHSE * self.cos[positions] + rotated_BHSE * self.sin[positions]
+        return turned_BHSE.to(x_BHSE.dtype)
 
 
 def position_angles(positions: int, width: int) -> Tensor:

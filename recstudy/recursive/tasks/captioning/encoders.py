@@ -21,8 +21,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from recstudy.base.errors import DataError
 from recstudy.base.files import cache_folder, sha256_of
 from recstudy.base.values import digest
+from recstudy.programs.watchdog import paused_watchdog
 from recstudy.records.files import Json
 from recstudy.recursive.config.reader import Pixels
 from recstudy.recursive.config.run import RunConfig
@@ -34,6 +36,7 @@ from recstudy.recursive.models.networks.caption import frozen
 from recstudy.recursive.models.networks.contract import Network
 from recstudy.recursive.models.networks.fuselip_weights import load_public, weight_file
 from recstudy.recursive.tasks.captioning.tokenizer import encoder_weights, image_codes, image_tokenizer
+from recstudy.recursive.train.parallel import concatenated
 
 FORMAT = 1  # of a file of features; increase it if the same backbone computes other numbers
 
@@ -74,8 +77,13 @@ def equip(
         data: of the run.
         facts: the facts about the image tokenizer that `reader` returned.
         align: trains an aligner and returns its weights.
+
+    Raises:
+        DataError: the workers have different image tokenizers or encoders.
     """
     model = config.model
+    if facts:
+        check_shared("image tokenizer", facts["image_hash"])
     load_initial_weights(network, config, data)
     if not isinstance(model, CaptionModel) or model.fuselip is None:
         return
@@ -95,6 +103,22 @@ def equip(
     aligned = RunConfig(data=config.data, model=settings.aligner, train=train)
     weights = encoder_weights(aligned, data, facts["image_hash"], lambda: align(aligned))
     encoder.load_state_dict({name.removeprefix("encoder."): value for name, value in weights.items()})
+    check_shared("FuseLIP encoder", checksum(encoder))
+
+
+def check_shared(name: str, checksum: str) -> None:
+    """Check that all workers have the same checksum, in hex digits.
+
+    Raises:
+        DataError: they do not.
+    """
+    with paused_watchdog():  # another machine may be training it
+        numbers = concatenated(torch.tensor([int(checksum[:15], 16)]))
+    if len(numbers.unique()) > 1:
+        raise DataError(
+            f"each machine has its own {name}, so the workers differ. Set RECSTUDY_CACHE to a folder that all"
+            " machines share"
+        )
 
 
 def load_initial_weights(network: Network, config: RunConfig, data: DataSet) -> None:
