@@ -140,8 +140,8 @@ def live_values(study: BoardStudy, row: Row) -> Values:
 def status_detail(study: BoardStudy, row: Row) -> str:
     """Return the step and the time left of a running run, or the reason why a run has no result."""
     if row.id in study.logs:
-        left = run_time_left(study, row)
-        return progress_words(study, row) + f", {left} left" * bool(left)
+        time_left = run_time_left(study, row)
+        return progress_words(study, row) + f", {time_left} left" * bool(time_left)
     if row.failure:
         return f"{row.error_class}: {row.error}"[:MAX_REASON]
     return f"after epoch {row.stopped.epoch + 1}" if row.stopped else row.result_or_empty.error

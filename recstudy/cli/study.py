@@ -68,7 +68,8 @@ def main(study: Study | Search, arguments: Sequence[str] | None = None) -> None:
     The exit code is 0 if every run is done, 2 for invalid input, and 130 after a stop. If runs have no
     result, the code gives the reason: 3 diverged, 4 out of memory, 5 hung, 6 data, 7 storage, 8 code, 9 lost
     node. It is 1 if the reasons differ or runs remain, and 8 if a part of the report cannot be drawn. With
-    `--exit-by-verdict` it is 10 if a claim is undecided, and 11 if one is contradicted or smaller than claimed.
+    `--exit-by-verdict` it is 10 if a claim is undecided, and 11 if one is contradicted or smaller than
+    claimed.
     """
     refuse_while_loading()
     if not isinstance(study, Study | Search):

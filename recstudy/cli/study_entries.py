@@ -143,7 +143,7 @@ def _question_entry(records: StudyRecords, part: str, row: QuestionRow | Publish
         verdict_words=question.verdict,
         is_decided=question.is_decided,
         sides=[SideEntry(label=label, weight=weight, values=values) for label, weight, values in sides],
-        runs_left=row.left,
+        runs_left=row.runs_left,
         run_ids=answer.runs,
         ending=state,
         next_command=command,

@@ -123,7 +123,7 @@ class Cell:
         return sum(run.status in states for run in self.all_runs)
 
     @property
-    def left(self) -> int:
+    def runs_left(self) -> int:
         """The number of runs that are still to finish."""
         return self.count("not run", "unfinished")
 

@@ -45,9 +45,9 @@ class PublishedValue:
         return self.cell.variants
 
     @property
-    def left(self) -> int:
+    def runs_left(self) -> int:
         """The number of unfinished runs."""
-        return self.cell.left
+        return self.cell.runs_left
 
     @property
     def contrast_key(self) -> PublishedKey:
@@ -193,6 +193,13 @@ def _published_value(label: str, cell: Cell, match: MatchedTarget) -> PublishedV
             seed_range = fit.extended_range(cell.values)
         lost_runs = cell.count("failed", "diverged")  # the remaining runs may be the lucky ones
         result = answer(
-            question, cell.estimate, cell.left, lost_runs, cell.run_ids, edge, cell.prediction, seed_range
+            question,
+            cell.estimate,
+            cell.runs_left,
+            lost_runs,
+            cell.run_ids,
+            edge,
+            cell.prediction,
+            seed_range,
         )
     return PublishedValue(label, cell, match, result)

@@ -471,7 +471,7 @@ def open_question(row: QuestionRow | PublishedValue) -> OpenQuestion:
         seeds = min((len(term.values) for term in row.terms), default=0)
         text, verdict, lost_runs = row.label, verdict_words(row), "; ".join(row.loss_reasons)
     answer = row.answer
-    question = OpenQuestion(text, row.variants, verdict, answer.verdict.is_decided, row.left > 0)
+    question = OpenQuestion(text, row.variants, verdict, answer.verdict.is_decided, row.runs_left > 0)
     if question.is_decided or question.waits:
         return question
     if answer.p is not None:

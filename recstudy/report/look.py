@@ -206,9 +206,9 @@ def name_ends(
         panel: The panel's number.
         panels: The number of panels, each with one y-axis to the left.
     """
-    left, x_axis = axis_name("y", panel), axis_name("x", panel)
+    y_axis, x_axis = axis_name("y", panel), axis_name("x", panel)
     right = axis_name("y", panels + panel)
-    is_log = figure.layout[left].type == "log"
+    is_log = figure.layout[y_axis].type == "log"
     names = [name for name, (value, _) in line_ends.items() if value > 0 or not is_log]
     if not names:
         return
@@ -238,7 +238,7 @@ def name_ends(
             for name, text in zip(names, shown_names, strict=True)
         ]
         forms[width] = {"width": width, **forms.get(width, {}), right: {"ticktext": texts}}
-    main_axis = left.replace("axis", "")
+    main_axis = y_axis.replace("axis", "")
     scale: Json = {"overlaying": main_axis, "matches": main_axis, "anchor": ends["xaxis"], "side": "right"}
     scale |= {"tickvals": places, "ticks": "", "showgrid": False, "tickfont_size": 12, "ticklabelstandoff": 4}
     scale |= {"title": None, "type": "log" if is_log else None}

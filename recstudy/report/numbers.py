@@ -124,11 +124,11 @@ def _numbers_of_part(records: StudyRecords, part: Part) -> Iterator[PageNumber]:
 
 def _numbers_of_cell(cell: Cell, labels: tuple[str, ...], part: str) -> Iterator[PageNumber]:
     content = number_content(cell)
-    shown = [piece for piece in content if isinstance(piece, Number)]
+    printed_numbers = [piece for piece in content if isinstance(piece, Number)]
     words = "".join(str(piece) for piece in content if not isinstance(piece, Interval)).strip()
-    is_bare = cell.value is not None and words == "".join(map(str, shown))
+    is_bare = cell.value is not None and words == "".join(map(str, printed_numbers))
     base = PageNumber(labels, "", words, cell.metric, part=part)
-    yield base.of("", words, shown[0].value if is_bare else None)
+    yield base.of("", words, printed_numbers[0].value if is_bare else None)
     for piece in content:
         if isinstance(piece, Interval):
             yield from _interval(base, piece)

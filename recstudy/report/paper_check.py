@@ -209,9 +209,9 @@ class PaperCheck:
         for match in PRINTED.finditer(text, start):
             if any(low <= match.start() < high for low, high, _ in mentions):
                 continue
-            before, after = text[: match.start()][-60:], text[match.start() :]
-            kinds = (kind for head, tail, kind in KINDS if re.search(head, before) and re.match(tail, after))
-            number = Printed(match, before, "Verdict" if match["verdict"] else next(kinds, ""))
+            head, tail = text[: match.start()][-60:], text[match.start() :]
+            kinds = (kind for start, end, kind in KINDS if re.search(start, head) and re.match(end, tail))
+            number = Printed(match, head, "Verdict" if match["verdict"] else next(kinds, ""))
             is_count = number.kind == "word" and any(0 <= low - match.end() < 2 for low, *_ in metrics)
             if number.kind in ("", "interval") or is_count:
                 results.append(number)
@@ -403,9 +403,9 @@ def _passages(text: str, is_level: Callable[[str], bool]) -> Iterator[Passage]:
                 paragraph = text[max(0, start - 400) : start].rpartition("\n\n")[2]
                 yield Passage(match[0], start, "", paragraph)
         else:
-            before = text[max(0, position - 400) : position].rpartition("\n\n")[2]
-            after = text[position + len(piece) :][:400].partition("\n\n")[0]
-            yield from _cells(piece, position, before + after, is_level)
+            text_before = text[max(0, position - 400) : position].rpartition("\n\n")[2]
+            text_after = text[position + len(piece) :][:400].partition("\n\n")[0]
+            yield from _cells(piece, position, text_before + text_after, is_level)
         position += len(piece)
 
 

@@ -87,7 +87,7 @@ class QuestionRow:
         metric: The metric of the contrast.
         answer: The answer to the question.
         terms: The term of each variant in the contrast.
-        left: The number of unfinished runs.
+        runs_left: The number of unfinished runs.
         lost_runs: Runs that ended without a value.
         marks: Notes on the question, for example that it was stated after the runs.
         in_blocks: The answer in each block, adjusted for the blocks (Holm), if there are several.
@@ -105,7 +105,7 @@ class QuestionRow:
     metric: str
     answer: Answer
     terms: tuple[Term, ...]
-    left: int = 0
+    runs_left: int = 0
     lost_runs: tuple[Row, ...] = ()
     marks: tuple[str, ...] = ()
     in_blocks: tuple[tuple[str, Answer], ...] = ()
@@ -127,7 +127,7 @@ class QuestionRow:
         low, high = question.region
         edge: Hashable = sign * low if high in (inf, low) else (low, high)
         contrast_terms = [(term.variant, term.direction, round(sign * term.weight, 9)) for term in terms]
-        return self.metric, tuple(contrast_terms), edge, self.answer.p, self.left
+        return self.metric, tuple(contrast_terms), edge, self.answer.p, self.runs_left
 
     @property
     def is_mean(self) -> bool:

@@ -353,7 +353,7 @@ def _ask(
         row = _ask_contrast(records, name, region, average([weights for _, weights in contrasts]), waiting)
     if has_block_test:
         estimate = other_blocks(estimates)
-        tested = answer(row.answer.question, estimate, row.left, len(row.lost_runs), row.run_ids)
+        tested = answer(row.answer.question, estimate, row.runs_left, len(row.lost_runs), row.run_ids)
         tested = replace(tested, reasons=(*tested.reasons, Reason.OVER_BLOCKS))
         row, mark = replace(row, answer=tested), f"other blocks like {mark}"
     adjusted = holm([1.0 if block_row.answer.p is None else block_row.answer.p for block_row in rows])
@@ -408,7 +408,7 @@ def _ask_contrast(
     ended_rows = (row for row in records.rows_of(weights) if row.status in FINAL_STATUSES)
     lost_rows = tuple(row for row in ended_rows if row.id not in valued_ids)
     waiting = waiting or [*weights]
-    left = sum(row.status not in FINAL_STATUSES for row in records.rows_of(waiting))
+    runs_left = sum(row.status not in FINAL_STATUSES for row in records.rows_of(waiting))
     fields = {"alpha": records.plan.alpha, **region}
     question = Question({term.variant: term.weight for term in terms}, **fields)
     estimate, edge = contrast([term.weighted() for term in terms]), None
@@ -423,7 +423,7 @@ def _ask_contrast(
     elif records.plan.imported and len(terms) > 2:
         estimate = _with_shared_seeds(terms, estimate)
     estimate = replace(estimate, overlap=records.plan.overlap)
-    tested = answer(question, estimate, left, len(lost_rows), run_ids, edge)
+    tested = answer(question, estimate, runs_left, len(lost_rows), run_ids, edge)
     wide = any(term.fit.has_wide_spread(term.key) for term in terms if term.fit)
     tested = replace(tested, reasons=(*tested.reasons, *[Reason.WIDE] * wide))
     names = {metric_name for metric_weights in weights.values() for metric_name in metric_weights}
@@ -433,7 +433,7 @@ def _ask_contrast(
         marks.append(at_alpha(question.alpha))
     if tested.unseen_failures:
         marks.append(f"up to {100 * tested.unseen_failures:.0f} % of seeds may fail unseen")
-    return QuestionRow(name, tested, terms, left, lost_rows, tuple(marks))
+    return QuestionRow(name, tested, terms, runs_left, lost_rows, tuple(marks))
 
 
 def _with_shared_seeds(terms: Sequence[Term], estimate: Estimate) -> Estimate:

@@ -48,8 +48,8 @@ def description_of(statement: Statement) -> tuple[list[Any], str]:
             bound = statement.at_least or statement.margin
             values = ["claim", statement.selectors, bound, statement.within, statement.metric]
             values += ["each"] * statement.each + ["over blocks"] * (statement.over == "blocks")
-            stated = {"at most": statement.at_most, "alpha": statement.alpha}
-            values += [[name, value] for name, value in stated.items() if value is not None]
+            bounds = {"at most": statement.at_most, "alpha": statement.alpha}
+            values += [[name, value] for name, value in bounds.items() if value is not None]
             return values, f"the claim {statement.text!r}"
         case Target():
             words = f"{statement.source}: {statement.metric}"

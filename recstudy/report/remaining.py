@@ -80,6 +80,6 @@ def wall_time(lefts: Iterable[float], parallel_runs: int) -> float:
         parallel_runs: The number of runs that run at the same time.
     """
     free_times = [0.0] * max(1, parallel_runs)
-    for left in lefts:
-        heapq.heappush(free_times, heapq.heappop(free_times) + left)
+    for seconds_left in lefts:
+        heapq.heappush(free_times, heapq.heappop(free_times) + seconds_left)
     return max(free_times)

@@ -388,11 +388,11 @@ def failures(records: StudyRecords) -> str:
 def named_settings(records: StudyRecords, fields: Mapping[str, object]) -> list[tuple[str, str]]:
     """Return settings by their names for readers, without resources that the program does not use."""
     # Imported results were computed elsewhere, so the resources of the plan do not apply to them.
-    left_out = ("resources.",) if records.plan.imported else OF_RECURSIVE * records.is_own
+    hidden_prefixes = ("resources.",) if records.plan.imported else OF_RECURSIVE * records.is_own
     return [
         (setting_name(path), value_text(value))
         for path, value in fields.items()
-        if not path.startswith(left_out)
+        if not path.startswith(hidden_prefixes)
     ]
 
 

@@ -157,10 +157,10 @@ class TableData:
     def without_notes(self, stated_notes: Collection[str]) -> TableData:
         """Return the table without the warnings and facts that a page states once for all parts."""
 
-        def left(notes: Sequence[str]) -> tuple[str, ...]:
+        def other_notes(notes: Sequence[str]) -> tuple[str, ...]:
             return tuple(note for note in notes if note not in stated_notes)
 
-        return replace(self, warnings=left(self.warnings), study_notes=left(self.study_notes))
+        return replace(self, warnings=other_notes(self.warnings), study_notes=other_notes(self.study_notes))
 
     # --- the table as writers show it, with published values in columns or lines of their own
 
@@ -223,13 +223,13 @@ class TableData:
 
     def drop_columns(self, patterns: Sequence[str] = ()) -> TableData:
         """Return the table without empty columns and columns whose title matches a pattern."""
-        kept = []
+        kept_positions = []
         for position, title in enumerate(self.columns):
             is_published = self.beneath and self.are_published[position]
             is_filled = is_published or not all(entry.is_empty for entry in self.entries(position))
             if is_filled and not matches(title, patterns):
-                kept.append(position)
-        return self.select(kept)
+                kept_positions.append(position)
+        return self.select(kept_positions)
 
     def state_constants(self) -> TableData:
         """Return the table without columns of a single value; the caption states these values."""

@@ -213,7 +213,9 @@ def match_targets(
             value = MatchedTarget(target, reasons)
             if not reasons:
                 deviations = _applied_deviations(records.configs[index], source)
-                decisive = [target] * bool(target.margin_reason) + [stated for stated in deviations if stated.of_config]
+                decisive = [target] * bool(target.margin_reason) + [
+                    deviation for deviation in deviations if deviation.of_config
+                ]
                 late = any(post_hoc(records, statement, [index]) for statement in decisive)
                 late = late or is_redescribed(records, [target.metric], [index])
                 value = MatchedTarget(target, (), deviations, late)

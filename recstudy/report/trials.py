@@ -160,8 +160,8 @@ class Best(TablePart):
                 cells.append(cell_of(records, [index], name, scored))
             for name in self.metrics:
                 # A computed count, such as parameters, needs no fresh seed.
-                runs, left = ([*own, *fresh], 0) if metric(name).computed else (fresh, missing_seeds)
-                cells.append(replace(cell_of(records, [index], name, runs), more_planned=left))
+                runs, seeds_left = ([*own, *fresh], 0) if metric(name).computed else (fresh, missing_seeds)
+                cells.append(replace(cell_of(records, [index], name, runs), more_planned=seeds_left))
             rows.append(TableRow(f"{trial}: {records.variants[index].label}", tuple(cells)))
         heads = [f"{metric(name).heading}, in the search" for name in objectives]
         heads += [

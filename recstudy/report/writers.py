@@ -154,11 +154,11 @@ def latex(table: TableData, paper: Paper = ARTICLE, finding: str = "") -> str:
         if _width(whole) <= room:
             break
     table, limit = _fitted(whole, room)
-    left_out = tuple(title for title in whole.columns if title not in table.columns)
+    missing_titles = tuple(title for title in whole.columns if title not in table.columns)
     blocks = [table]
     if "verdict" not in table.columns:  # a verdict stays beside its difference
         blocks = table.blocks(limit, BETWEEN_COLUMNS, room)
-    notes = [table.whole_caption, *(note for note in table.notes if not note.startswith(left_out))]
+    notes = [table.whole_caption, *(note for note in table.notes if not note.startswith(missing_titles))]
     height = paper.height * POINTS_PER_INCH / (1.2 * letters)
     note_count = sum(ceil(len(note) / room) for note in (*table.warnings, *notes))
     lines = int(min(PAGE_SHARE * height, max(FEWEST_LINES, FILLED * height - note_count)))
@@ -177,7 +177,7 @@ def latex(table: TableData, paper: Paper = ARTICLE, finding: str = "") -> str:
         kind=kind,
         parts=floats,
         notes=note_lines(notes, table.warnings),
-        left_out=", ".join(left_out),
+        left_out=", ".join(missing_titles),
         csv=f"{table.name}.csv",
     )
 
@@ -193,9 +193,9 @@ def _fitted(table: TableData, room: int) -> tuple[TableData, int]:
     """
     candidates = [table, replace(table, beneath=True)]
     for title in table.expendable:
-        kept = [index for index, column in enumerate(candidates[-1].columns) if column != title]
-        if len(kept) > 1:
-            candidates.append(candidates[-1].select(kept))
+        kept_columns = [index for index, column in enumerate(candidates[-1].columns) if column != title]
+        if len(kept_columns) > 1:
+            candidates.append(candidates[-1].select(kept_columns))
     for candidate, limit in product(candidates, PROSE_WIDTHS):
         if _width(candidate, limit) <= room:
             break
@@ -205,17 +205,17 @@ def _fitted(table: TableData, room: int) -> tuple[TableData, int]:
 def _pages(table: TableData, limit: int, lines: int) -> list[TableData]:
     """Return the rows in parts of at most so many lines. A row keeps its line of published values."""
     parts: list[list[TableRow]] = [[]]
-    used = 0
+    used_lines = 0
     for row in table.rows:
         cells = zip(row.cells, table.columns, strict=bool(row.cells))
         texts = [row.label, *(cell.text for cell, title in cells if title in table.kinds)]
         height = max(ceil(len(text) / (FILLED * limit)) for text in texts) or 1
         height += table.beneath and any(cell.is_published for cell in row.cells)
-        if used + height > lines and parts[-1]:
+        if used_lines + height > lines and parts[-1]:
             parts.append([])
-            used = 0
+            used_lines = 0
         parts[-1].append(row)
-        used += height
+        used_lines += height
     return [replace(table, rows=tuple(rows)) for rows in parts]
 
 

@@ -154,9 +154,9 @@ def test_runs_that_either_side_lost_are_said(tmp_path):
 
     sat, r2gen, _ = (row.cells[1] for row in table(study(tmp_path / "r", scores)).rows)
 
-    assert (sat.value, sat.n, sat.left, sat.count("failed")) == (pytest.approx(32.0), 2, 0, 1)
+    assert (sat.value, sat.n, sat.runs_left, sat.count("failed")) == (pytest.approx(32.0), 2, 0, 1)
     assert cell_text(sat).endswith("(n=2 of 3; 1 failed: code)")
-    assert (r2gen.value, r2gen.n, r2gen.left, r2gen.count("failed")) == (pytest.approx(10.0), 1, 1, 2)
+    assert (r2gen.value, r2gen.n, r2gen.runs_left, r2gen.count("failed")) == (pytest.approx(10.0), 1, 1, 2)
     assert cell_text(r2gen).endswith("(n=1 of 3; 2 failed: code)")
 
 

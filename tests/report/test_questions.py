@@ -128,7 +128,7 @@ def test_runs_that_are_left_or_lost_leave_a_claim_open(tmp_path):
     )
 
     assert (hurts.verdict, hurts.answer.alpha) == (Verdict.SUPPORTED, pytest.approx(0.05 / 3))
-    assert (equal.verdict, equal.left, equal.answer.p) == (Verdict.INTERIM, 2, None)
+    assert (equal.verdict, equal.runs_left, equal.answer.p) == (Verdict.INTERIM, 2, None)
     assert (failed_row.verdict, failed_row.answer.reasons, failed_row.answer.p) == (
         Verdict.UNDECIDED,
         (Reason.RUNS_LOST,),
@@ -146,7 +146,7 @@ def test_no_run_and_one_seed_decide_nothing(tmp_path):
         (Reason.NO_SPREAD,),
         None,
     )
-    assert (none.verdict, none.left, none.estimate.value) == (Verdict.NOT_RUN, 3, None)
+    assert (none.verdict, none.runs_left, none.estimate.value) == (Verdict.NOT_RUN, 3, None)
 
 
 def test_one_lost_variant_leaves_a_claim_about_each_undecided(tmp_path):

@@ -132,10 +132,10 @@ def _draw_group(figure: go.Figure, rows: pd.DataFrame, panel: int, origin: float
     """Draw the rows of one unit, with the first row on top."""
     # an infinite end of a region is drawn to the edge of the axis
     numbers = rows[["estimate", *INTERVAL, *REGION]].replace([inf, -inf], nan).to_numpy(float)
-    left, right = (float(end([origin, *numbers.flat])) for end in (np.nanmin, np.nanmax))
-    margin = 0.08 * (right - left) or 1.0
-    left, right = left - margin, right + margin
-    region, y, color = rows[REGION].clip(left, right), np.arange(len(rows)), PALETTE[0]
+    low_end, high_end = (float(end([origin, *numbers.flat])) for end in (np.nanmin, np.nanmax))
+    margin = 0.08 * (high_end - low_end) or 1.0
+    low_end, high_end = low_end - margin, high_end + margin
+    region, y, color = rows[REGION].clip(low_end, high_end), np.arange(len(rows)), PALETTE[0]
     place = {"row": panel, "col": 1}
     figure.add_bar(
         base=region["region_low"],
@@ -164,7 +164,7 @@ def _draw_group(figure: go.Figure, rows: pd.DataFrame, panel: int, origin: float
     scale = {"range": [len(y) - 0.4, -0.6], "tickvals": y, "ticks": "", "showgrid": False}
     figure.update_yaxes(**scale, tickfont_size=12, ticklabelstandoff=6, fixedrange=True, **place)
     zero = {"zeroline": origin == 0, "zerolinecolor": "gray"}
-    figure.update_xaxes(range=[left, right], nticks=5, **zero, **place)
+    figure.update_xaxes(range=[low_end, high_end], nticks=5, **zero, **place)
 
 
 RETRAINED_COLUMNS = ["kind", "who", "setting", "value", "low", "high", "apart", "source"]

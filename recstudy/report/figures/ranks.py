@@ -48,7 +48,7 @@ class Ranks(FigurePart, OfMetric, OfVariants):
         columns = [[of_method.get(block) for block in blocks] for of_method in means.values()]
         all_scores = pd.DataFrame(dict(zip(means, columns, strict=True)), dtype=float)
         scores = all_scores.dropna(axis=1)
-        left_out = all_scores.columns.difference(scores.columns, sort=False)
+        missing_methods = all_scores.columns.difference(scores.columns, sort=False)
         if scores.shape[1] < 2:  # a method without a value in each block has no rank
             return pd.DataFrame(columns=COLUMNS)
         from scipy.stats import friedmanchisquare, wilcoxon  # slow to import
@@ -68,8 +68,8 @@ class Ranks(FigurePart, OfMetric, OfVariants):
         data["p_friedman"] = friedmanchisquare(*scores.to_numpy().T).pvalue if len(methods) > 2 else np.nan
         data["ties"] = ["; ".join(names) for names in tied.values()]
         data["_worst"] = [ranks[[method, *tied[method]]].max() for method in methods]
-        if len(left_out):
-            names = join_labels([*left_out], limit=6)
+        if len(missing_methods):
+            names = join_labels([*missing_methods], limit=6)
             data.attrs["notes"] = [f"left out, because they lack a value in a block: {names}"]
         return data.sort_values("mean_rank", ignore_index=True)
 

@@ -174,10 +174,10 @@ def block_notes(row: QuestionRow) -> list[str]:
         sizes.append(f"{words} {size_words(answer.estimate, row.metric)}{p}")
         has_p |= bool(p)
     notes = [f"{row.label}: {'; '.join(sizes)}" + " (p by Holm over these blocks)" * has_p]
-    other = other_blocks(estimates)
-    if other.interval:
-        text = f"other blocks of this kind (t over {len(sizes)} differences): {size_words(other, row.metric)}"
-        notes.append(f"{row.label}, {text}")
+    over_blocks = other_blocks(estimates)
+    if over_blocks.interval:
+        size = size_words(over_blocks, row.metric)
+        notes.append(f"{row.label}, other blocks of this kind (t over {len(sizes)} differences): {size}")
     return notes
 
 
@@ -263,7 +263,7 @@ def _fields(row: QuestionRow) -> dict[str, Any]:
         "p_mcnemar": row.over_items_alone,
         "published_difference": " ".join(repr(difference.value) for difference in row.published),
         "sources": "; ".join(sources),
-        "runs_left": row.left,
+        "runs_left": row.runs_left,
         "lost": "; ".join(row.loss_reasons),
         "run_ids": " ".join(row.run_ids),
     }
@@ -293,8 +293,8 @@ def needed_words(row: QuestionRow) -> str:
 
     Examples are `3 runs`, `2 to 5 more` and `over 1,000`.
     """
-    if row.left:
-        return plural(row.left, "run")
+    if row.runs_left:
+        return plural(row.runs_left, "run")
     if row.verdict not in (Verdict.UNDECIDED, Verdict.NO_DIFFERENCE):
         return ""
     if row.lost_runs:
@@ -355,13 +355,13 @@ def questions_shown(records: StudyRecords, part: QuestionPart) -> RenderedPart:
     finding = ", ".join(f"{count:,} {word}" for word, count in counts.items() if word and count)
     data, forest = _forest_data(part, questions), Forest(part.name, title=part.heading)
     data.attrs["verdicts"] = finding
-    shown = (
+    figure = (
         RenderedPart(part.name)
         if data.empty or is_drawn(part, parts_of(records))
         else forest.shown(data, warnings(records))
     )
     csv = pd.DataFrame([_fields(row) for row in questions.rows], dtype=object).to_csv(index=False)
-    return replace(shown, finding=finding, table=table_of(records, part, questions), csv=csv)
+    return replace(figure, finding=finding, table=table_of(records, part, questions), csv=csv)
 
 
 def _outcome(row: QuestionRow) -> str:

@@ -136,8 +136,8 @@ class Table(TablePart, OfVariants, BesidePublished):
             notes.insert(0, f"grouped by {cost.heading}: {limit}; the best is marked in each group")
         crossed = spec.rows is not None and spec.columns is not None
         if spec.across:
-            variants, left_out = select_measured(records, variants, metrics)
-            notes += left_out
+            variants, unmeasured_notes = select_measured(records, variants, metrics)
+            notes += unmeasured_notes
         placement = match_targets(records, spec.targets, variants, metrics)
         warned = [*leaky_notes(records, variants, is_shown=not crossed), *warned]
         if crossed:
