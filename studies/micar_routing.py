@@ -16,8 +16,8 @@ selected by captions of the validation split, with METEOR 1.5, which needs Java.
 captions. Quick demonstrates the run and decides no claim: its 95 % interval is ±2.8 points wide, the claim's
 margin is 1.
 
-Cost: quick, 24 minutes on one core (measured); standard (MedPix 2.0), an hour of a GPU; paper (COVCTR, and one
-model on MMR), see --dry-run.
+Cost: quick, 24 minutes on one core (measured); standard (MedPix 2.0), an hour of a GPU; paper (COVCTR, and
+one model on MMR), see --dry-run.
 
     python studies/micar_routing.py
     python studies/micar_routing.py --preset standard --data DIR --export pdf

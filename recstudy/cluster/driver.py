@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from recstudy.base.errors import ClusterError
+from recstudy.base.errors import EXIT_CODES, ClusterError, StorageError
 from recstudy.cluster.address import check_address
 from recstudy.cluster.sources import RunOptions, study_steps, unfinished_runs
 from recstudy.cluster.view import View
@@ -117,7 +117,11 @@ def run_plan(
             rerun_ids = ()
             sweep.succeeded |= any(results.state(run.id) == "done" for run in runs_of(plan, results))
             for requested, source in step.sources.items():
-                sweep.run(places[requested], source)
+                try:
+                    sweep.run(places[requested], source)
+                except StorageError as error:
+                    error.exit_code = EXIT_CODES["storage"]  # before runs, it is an input error
+                    raise
                 if sweep.is_hopeless:
                     return plan
         return plan

@@ -26,6 +26,8 @@ ANSWER_S = 120
 GPU_ANSWER_S = 20  # a GPU that other processes use does not answer
 LOOK_S = 5.0  # time between two checks of the cluster's nodes
 
+NODE_ID = "ray.io/node-id"  # Ray's label of each node
+
 Node = dict[str, Any]  # Ray's description
 
 
@@ -190,6 +192,16 @@ class ClusterCapacity:
             self._runs = max(1, concurrent_runs(usable, self.resources))
             self._check_time = time.monotonic()
         return self._runs
+
+    def labels(self) -> dict[str, str]:
+        """Return the labels of the nodes where Ray may place a run, without nodes that failed the checks.
+
+        If the checked nodes have room for a run, nodes that are not checked yet are excluded, too.
+        """
+        nodes, excluded = live_nodes() if self.check else [], self.refused
+        if concurrent_runs([node for node in nodes if node["NodeID"] in self._nodes], self.resources):
+            excluded = {node["NodeID"] for node in nodes} - self._nodes
+        return {NODE_ID: f"!in({','.join(sorted(excluded))})"} if nodes and excluded else {}
 
     def _check_joined(self, nodes: list[Node]) -> None:
         for node in nodes:

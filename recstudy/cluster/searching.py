@@ -13,7 +13,6 @@ from recstudy.base.errors import ConfigError
 from recstudy.cluster.pruning import PrunedBy
 from recstudy.cluster.sources import FINAL_STATES, Source, SweepStep, unfinished_runs
 from recstudy.cluster.view import Outcome, View
-from recstudy.programs.function import FOLDER
 from recstudy.records import Run, write_record
 from recstudy.study.search import Params, label
 from recstudy.study.space import Optimizer
@@ -39,7 +38,7 @@ def search_steps(log: TrialLog, view: View, storage: str, rerun_ids: Collection[
     )
     yield SweepStep(plan, {plan.base.resources: proposals})
     if best_ids := log.ids.get(proposals.best[2]):
-        folders = ", ".join(str(results.run(run_id).path / FOLDER) for run_id in best_ids)
+        folders = ", ".join(str(results.run(run_id).program_folder) for run_id in best_ids)
         view.say(f"Kept of trial {-proposals.best[1]}, the best: {folders}")
     importance = log.path.with_name(f"importance-{plan.definition}.json")
     with results.changing(importance):
@@ -72,15 +71,22 @@ class Proposals(Source):
         for ended_trial in tried:
             self._keep_best(ended_trial.run_id, ended_trial.values)
         self.optimizer = Optimizer(self.plan, tried, storage)
-        for trial_id in dict.fromkeys(map(self._trial_id, waiting)):
-            trial, _ = self.optimizer.ask(log.params[trial_id])
-            self.optimizer.start_trial(trial, trial_id, label(log.params[trial_id]))
+        self._open_trials(waiting)
         self.first = deque(
             params for params in self.plan.first if self.plan.run(0, params).id not in log.params
         )
         self.rest = self.plan.space.combinations()
         self.exhausted = False
         self._room_key, self._answer = (-1, -1), True
+
+    def _open_trials(self, runs: Sequence[Run]) -> None:
+        for trial_id in dict.fromkeys(map(self._trial_id, runs)):
+            params = self.log.params[trial_id]
+            self.optimizer.start_trial(self.optimizer.ask(params)[0], trial_id, label(params))
+
+    def retry(self, runs: Sequence[Run]) -> None:
+        super().retry(runs)
+        self._open_trials(runs)
 
     @property
     def is_over(self) -> bool:
@@ -179,4 +185,4 @@ class Proposals(Source):
         worse = min(self.best, trial)
         self.best = max(self.best, trial)
         for run_id in self.log.ids.get(worse[2], ()):
-            shutil.rmtree(self.log.results.run(run_id).path / FOLDER, ignore_errors=True)
+            shutil.rmtree(self.log.results.run(run_id).program_folder, ignore_errors=True)

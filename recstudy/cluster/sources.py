@@ -3,9 +3,12 @@
 `recstudy.cluster.sweep` runs on Ray and `recstudy.cluster.without_ray` in this process.
 """
 
+import shutil
+import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -15,9 +18,10 @@ from recstudy.base.terminal import Draining
 from recstudy.cluster.pruning import PrunedBy
 from recstudy.cluster.view import Listener, Outcome, View
 from recstudy.programs.attempt import CodeVersion, Trial
-from recstudy.programs.run_folder import is_free
+from recstudy.programs.run_folder import is_free, locked_run_folder
 from recstudy.programs.settings import Resources
 from recstudy.records import Results, Run, Stopped, write_record
+from recstudy.records.locks import POLL, LockedError
 from recstudy.study.budget import Meter
 from recstudy.study.plan import Plan
 from recstudy.study.record import resumed
@@ -69,6 +73,8 @@ class Runner(ABC):
     Attributes:
         errors: Variant -> the errors of its failed runs since one succeeded.
         succeeded: Whether any run of the study has ended without a failure, also in an earlier session.
+        retries: Whether runs that run out of memory are retried alone at the end.
+        pruned_ids: Ids of runs that a pruner has stopped and whose program's folders remain.
     """
 
     name: str
@@ -79,6 +85,8 @@ class Runner(ABC):
     draining: Draining = field(default_factory=Draining)
     errors: dict[int, list[str]] = field(default_factory=dict)
     succeeded: bool = False
+    retries: bool = False
+    pruned_ids: set[str] = field(default_factory=set)
 
     @abstractmethod
     def run(self, resources: Resources, source: "Source") -> None:
@@ -106,7 +114,7 @@ class Runner(ABC):
         # runs that other processes have locked, and the names of these processes
         self.blocked: dict[str, tuple[Run, str]] = {}
         self.announced: set[str] = set()  # ids of blocked runs whose wait was printed
-        self.starved: list[Run] = []  # runs that ran out of memory
+        self.starved: list[Run] = []  # runs that ran out of memory and are retried
 
     def take(self) -> Run | None:
         """Return the next run to start; None if no run can start now. Blocked runs come last."""
@@ -164,15 +172,16 @@ class Runner(ABC):
         if outcome["status"] != "failed":
             self.succeeded = True
             errors.clear()
+        elif self.retries and outcome.get("class") == "out of memory":
+            self.starved.append(run)
         else:
             # paths in the run's folder must not make errors look different
             errors.append(str(outcome["error"]).replace(run.id, "ID"))
-            if outcome.get("class") == "out of memory":
-                self.starved.append(run)
         for listener in self.listeners:
             listener.on_end(run, outcome)
-        if not _are_same(errors[-MAX_SAME_FAILURES:]) or run in self.starved or self.is_hopeless:
-            return  # runs without memory may succeed alone
+        self.remove_pruned()
+        if not _are_same(errors[-MAX_SAME_FAILURES:]) or self.is_hopeless:
+            return
         if siblings := [sibling for sibling in self.source.waiting if sibling.variant == run.variant]:
             for sibling in siblings:
                 self.source.waiting.remove(sibling)
@@ -184,7 +193,23 @@ class Runner(ABC):
 
     def is_pruned(self, run_id: str, line: Outcome) -> bool:
         """Return whether the pruner stops a run after this epoch."""
-        return self.source.pruner is not None and self.source.pruner.stops(run_id, line)
+        if self.source.pruner is None or not self.source.pruner.stops(run_id, line):
+            return False
+        self.pruned_ids.add(run_id)
+        return True
+
+    def remove_pruned(self, patience_s: float = 0) -> None:
+        """Remove the program's folders of pruned runs whose processes end within this time."""
+        deadline = time.monotonic() + patience_s
+        while self.pruned_ids:
+            for run_id in [*self.pruned_ids]:
+                place = str(self.results.run(run_id).path), self.results.store
+                with suppress(LockedError), locked_run_folder(*place, wait=False) as folder:
+                    shutil.rmtree(folder.program_folder, ignore_errors=True)
+                    self.pruned_ids.remove(run_id)
+            if time.monotonic() >= deadline:
+                return
+            time.sleep(POLL)
 
     def stop(self, run: Run, last: Outcome) -> None:
         """Record that the pruner or the end of the sweep has stopped a run after its `last` epoch."""
@@ -252,6 +277,10 @@ class Source(Listener):
         """Return the next run; None if there is none now. Called again while any run is running."""
         return None
 
+    def retry(self, runs: Sequence[Run]) -> None:
+        """Add failed runs again."""
+        self.waiting.extend(runs)
+
     def on_start(self, run: Run) -> None:
         if self.meter is not None:
             self.meter.start_run(run.id)
@@ -290,6 +319,8 @@ def study_steps(
         plan = resumed(plan, results)  # an earlier driver may have added blocks while this one waited
         runs = plan.runs
     meter = until.meter if until else None
+    if meter:
+        meter.start()  # the wait for the study's lock does not count
     unfinished = unfinished_runs(runs, results, rerun_ids)
     view.planned(runs, unfinished)
     while True:

@@ -7,6 +7,7 @@ and progress.
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,14 @@ from ray.tune import RunConfig as TuneRunConfig
 from ray.tune.experiment import Trial as TuneTrial
 from ray.tune.search import Searcher
 
-from recstudy.base.errors import ConfigError
+from recstudy.base.errors import ConfigError, RecstudyError
 from recstudy.base.terminal import environment
 from recstudy.cluster.messages import LeaveRequests
 from recstudy.cluster.nodes import ClusterCapacity, versions
 from recstudy.cluster.sources import Runner, Source
 from recstudy.cluster.trackers import Logger, Metrics
 from recstudy.cluster.view import Outcome
-from recstudy.cluster.worker import COORDINATOR, inline, train_run
+from recstudy.cluster.worker import COORDINATOR, END_S, CheckedNodes, inline, train_run
 from recstudy.plugins import sent_files
 from recstudy.programs.attempt import Trial
 from recstudy.programs.base import Program
@@ -56,13 +57,17 @@ class Sweep(Runner):
             self.trackers.append(Logger(tracker, self.name, self.results, self.view, self.options.log_losses))
 
     def run(self, resources: Resources, source: Source) -> None:
+        self.retries = True
         self.begin(resources, source)
         with self.draining.on_sigterm():
             self._fit()
-            if self.starved and not self.is_hopeless:
+            self.retries = False
+            if self.starved and not (self.is_hopeless or source.is_over):
                 self.view.retrying(self.starved)
-                self.begin(resources, Source(deque(self.starved)))
+                source.retry(self.starved)
+                self.begin(resources, source)
                 self._fit(single=True)
+        self.remove_pruned(END_S)
         self.give_up()
 
     def _fit(self, single: bool = False) -> None:
@@ -71,20 +76,23 @@ class Sweep(Runner):
         parent = self.results.root if self.options.address and not self.results.store else None
         with temporary(parent) as folder:
             scratch = str(folder)
-            request = {"cpu": resources.cpus, "gpu": resources.gpus or 0}
-            if resources.uses_train:
-                request = COORDINATOR
             # no node joins a local cluster
             joins = (versions(), self.results.store, scratch) if self.options.address else ()
             capacity = ClusterCapacity(resources, joins, self.view.say, self.refused)
+            CheckedNodes.labels = capacity.labels
+            request = {"CPU": resources.cpus, "GPU": resources.gpus or 0}
             code, modules = sent_files()
             callback = TuneCallback(self)
 
             def make_trial(run: Run) -> Trial:
-                return replace(self.trial(run), scratch=scratch, code=code, modules=modules)
+                return replace(
+                    self.trial(run), scratch=scratch, code=code, modules=modules, labels=capacity.labels()
+                )
 
             tuner = Tuner(
-                tune.with_resources(self._trainable(), request),
+                tune.with_resources(
+                    self._trainable(), CheckedNodes([COORDINATOR if resources.uses_train else request])
+                ),
                 tune_config=TuneConfig(
                     search_alg=Supply(self, make_trial, lambda: 1 if single else capacity()),
                     num_samples=-1,
@@ -137,16 +145,34 @@ def _pickle_program(program: OwnProgram) -> str:
         ) from None
 
 
+def keeps_error(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a method of `TuneCallback`, so that `on_step_end` raises its RecstudyError.
+
+    Tune (2.60) would raise a TuneError with the traceback as its text, or restart the trial.
+    """
+
+    @wraps(method)
+    def call(callback: "TuneCallback", *args: Any, **info: Any) -> Any:
+        try:
+            return method(callback, *args, **info)
+        except RecstudyError as error:
+            callback.error = callback.error or error
+
+    return call
+
+
 class TuneCallback(tune.Callback, tune.Stopper):
     """Passes Tune's events to the sweep, stops pruned trials, and records failures of lost processes."""
 
     def __init__(self, sweep: Sweep) -> None:
         self.sweep = sweep
         self.finished: deque[TuneTrial] = deque()  # the last finished trials
+        self.error: RecstudyError | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {}
 
+    @keeps_error
     def __call__(self, trial_id: str, result: Outcome) -> bool:
         """Return whether a pruner stops this trial."""
         return self.sweep.is_pruned(result["config"]["trial"].run_id, result)
@@ -165,14 +191,17 @@ class TuneCallback(tune.Callback, tune.Stopper):
         if self.sweep.options.address:  # a local cluster is not drained
             self.sweep.draining.leave_draining_nodes()
 
+    @keeps_error
     def on_trial_start(self, trial: TuneTrial, **info: Any) -> None:
         if run := self._run(trial):
             self.sweep.start(run)
 
+    @keeps_error
     def on_trial_result(self, trial: TuneTrial, result: Outcome, **info: Any) -> None:
         if run := self._run(trial):
             self.sweep.on_report(run, result)
 
+    @keeps_error
     def on_trial_complete(self, trial: TuneTrial, **info: Any) -> None:
         run, last = self._run(trial), trial.last_result
         if run and "status" not in last:  # the pruner or the end of the sweep stopped it
@@ -180,6 +209,8 @@ class TuneCallback(tune.Callback, tune.Stopper):
         self._forget(trial)
 
     def on_step_end(self, **info: Any) -> None:
+        if self.error:
+            raise self.error from None
         self.sweep.metrics.show()
 
     def on_trial_recover(self, trial: TuneTrial, **info: Any) -> None:
@@ -187,6 +218,7 @@ class TuneCallback(tune.Callback, tune.Stopper):
             message = "process lost, the run resumes from its last checkpoint in a new process"
             self.sweep.view.say(f"{run}: {message}: {_failure_of(trial).error}")
 
+    @keeps_error
     def on_trial_error(self, trial: TuneTrial, **info: Any) -> None:
         run = self._run(trial)
         if run is None:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
-from recstudy.base.errors import ClusterError
+from recstudy.base.errors import ClusterError, RecstudyError
 from recstudy.base.terminal import Draining
 from recstudy.cluster.sources import Runner, Source
 from recstudy.cluster.view import Outcome
@@ -29,6 +29,10 @@ STOPPING = "Stopping: the run finishes its epoch first. Ctrl-C or a second SIGTE
 
 class _Pruned(BaseException):
     """Raised if a pruner stops the run. A BaseException, so that user code does not catch it."""
+
+
+class _Broken(BaseException):
+    """Raised if the study cannot continue, because of the error in its argument."""
 
 
 def fit_to_process(resources: Resources, program: Program) -> Resources:
@@ -87,8 +91,12 @@ class LocalRunner(Runner):
 
         def report(line: Outcome) -> None:
             last.update(line)
-            self.on_report(run, line)
-            if self.is_pruned(run.id, line):
+            try:
+                self.on_report(run, line)
+                is_pruned = self.is_pruned(run.id, line)
+            except RecstudyError as error:
+                raise _Broken(error) from None
+            if is_pruned:
                 raise _Pruned
 
         self.start(run)
@@ -97,3 +105,5 @@ class LocalRunner(Runner):
                 tell(run_trial(self.trial(run), tell, lambda: self.draining.is_requested))
             except _Pruned:
                 self.stop(run, last)
+            except _Broken as broken:
+                raise broken.args[0] from None

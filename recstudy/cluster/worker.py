@@ -18,17 +18,18 @@ import time
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, ClassVar
 
 import ray
 import ray.train
 from ray import cloudpickle, tune
 from ray.actor import ActorHandle
+from ray.util.placement_group import PlacementGroup, placement_group
 
 from recstudy.cluster.messages import WORKERS_ENDED, Leave
 from recstudy.programs.attempt import Group, Report, Trial
 from recstudy.programs.settings import Resources
-from recstudy.programs.trial import run_trial, with_warnings, worker_group
+from recstudy.programs.trial import WorkerFailed, run_trial, with_warnings, worker_group
 from recstudy.records import Json
 
 # least time between two reported epochs of a run: the driver handles about a hundred lines per second
@@ -45,6 +46,15 @@ END_S = 10  # time for workers to end
 COORDINATOR: dict[str, float] = {"node:__internal_head__": 0.001}
 
 
+class CheckedNodes(tune.PlacementGroupFactory):
+    """A request of Tune for resources on nodes that have passed the checks when it places a trial."""
+
+    labels: ClassVar[Callable[[], dict[str, str]]] = dict  # of the running sweep
+
+    def to_placement_group(self) -> PlacementGroup:
+        return placement_group(self.bundles, bundle_label_selector=[CheckedNodes.labels()])
+
+
 def inline(trial: Trial, messages: "ActorHandle[Any]") -> None:
     """Execute a run as a Tune trial in Tune's process. The last report contains the outcome."""
     # A stopped run may need time to end. By default, Tune (2.60) would lose the next run after two seconds
@@ -52,7 +62,8 @@ def inline(trial: Trial, messages: "ActorHandle[Any]") -> None:
     os.environ["TUNE_FUNCTION_THREAD_TIMEOUT_S"] = "86400"
     leave = Leave(messages)
     if not leave():
-        execute(trial, tune.report, leave)
+        # a value named `done` would end the trial
+        execute(trial, lambda line: tune.report({**line, "done": False}), leave)
     elif leave.node:
         # Tune starts a process for the run on another node once this one, of a drained node, has ended. An
         # exception would not end it, because Tune runs the trial in a thread.
@@ -128,6 +139,7 @@ class TrainRun(tune.Trainable):
                 scaling_config=ray.train.ScalingConfig(
                     num_workers=resources.workers,
                     use_gpu=gpus > 0,
+                    label_selector=dict(self.trial.labels) or None,
                     resources_per_worker={"CPU": resources.cpus, **({"GPU": gpus} if gpus else {})},
                 ),
                 run_config=ray.train.RunConfig(name=self.trial.run_id, storage_path=self.trial.scratch),
@@ -174,4 +186,8 @@ def work_in_group(settings: Json) -> None:
         if group.any_true(leave()):
             report({"status": "drained"})
         else:
-            execute(trial, report, leave)
+            try:
+                execute(trial, report, leave)
+            except WorkerFailed as failed:  # without the other workers, which may wait for this one
+                ray.get(messages.add_line.remote(settings["attempt"], failed.outcome))
+                raise

@@ -67,6 +67,7 @@ class Trial:
         version: The code version of the study.
         files: The SHA-256 of each user file by path.
         scratch: A temporary folder for Ray Train's files.
+        labels: The labels of the nodes where Ray Train may start workers.
         code: The folder of the study's modules.
         modules: The study's modules, which a worker imports.
         program: The user's program, pickled by the driver, one character for each byte.
@@ -87,6 +88,7 @@ class Trial:
     version: CodeVersion = field(default_factory=CodeVersion)
     files: Mapping[str, str] = field(default_factory=dict)
     scratch: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
     code: str = ""
     modules: tuple[str, ...] = ()
     program: str = ""

@@ -23,7 +23,6 @@ from recstudy.programs.trial import peak_memory_mb, record_user_files, reset_pro
 from recstudy.programs.watchdog import hang_watchdog, heartbeat, paused_watchdog
 from recstudy.records import EpochLine, Json, append_line, read_log
 
-FOLDER = "files"  # subfolder of a run's folder for files of its program
 # keys of a reported line that are not values of the program
 LINE = ("epoch", "epochs", "epochs_done", "seconds", "status", "warnings")
 
@@ -52,7 +51,7 @@ class RunContext:
 
     def __init__(self, trial: Trial, settings: Any) -> None:
         self.settings, self.seed = settings, trial.settings.seed
-        self.folder = trial.records.path / FOLDER
+        self.folder = trial.records.program_folder
         self.folder.mkdir(parents=True, exist_ok=True)
         self._trial = trial
         lines = read_log(trial.records.epochs, EpochLine)

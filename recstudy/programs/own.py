@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 
 from recstudy.base.errors import ConfigError, RecstudyError, choices, nearest, raised_at
 from recstudy.base.explained import refusal
-from recstudy.base.values import is_number, set_at
+from recstudy.base.values import flatten, is_number, set_at
 from recstudy.plugins import study_file
 from recstudy.programs.base import PROGRAMS, Program, RunSettings
 from recstudy.programs.facts import Description
@@ -104,11 +104,17 @@ class OwnSettings(RunSettings):
             part, _, rest = path.partition(".")
             if path == "resources.workers" and value != 1:
                 raise ConfigError(f"{self.program_name} runs in one process. Remove --workers")
+            if part != "resources" and not self.program.typed:
+                _refuse_unknown(settings, rest)
             fields = resources if part == "resources" else settings
             set_at(fields, rest, json_value(value, f"the setting {rest!r}"))
-        return self.program.read(
+        run = self.program.read(
             {"program": self.program_name, "settings": settings, "seed": self.seed, "resources": resources}
         )
+        if self.program.typed:  # a nested class may have dropped unknown names
+            for name in flatten(changes):
+                _refuse_unknown(run.settings, self.path(name).removeprefix(PREFIX))
+        return run
 
 
 class OwnProgram(Program):
@@ -218,6 +224,19 @@ class OwnProgram(Program):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _bind, (self.spec, self.settings_spec, self.metrics, self.name)
+
+
+def _refuse_unknown(settings: Mapping[str, Any], path: str) -> None:
+    """Refuse a nested setting that its dictionary lacks. An empty dictionary accepts every name."""
+    values: Any = settings
+    names = path.split(".")
+    for depth, name in enumerate(names):
+        if not isinstance(values, dict) or not values:
+            return
+        if depth and name not in values:
+            near, known = nearest(path, flatten(settings)), choices(values)
+            raise ConfigError(f"Unknown setting {path!r}: {'.'.join(names[:depth])} has {known}.{near}")
+        values = values.get(name)
 
 
 def _bind(spec: Any, settings: Any, metrics: Mapping[str, Metric], name: str) -> OwnProgram:

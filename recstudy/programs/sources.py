@@ -17,7 +17,6 @@ from recstudy.base.errors import ConfigError, choices, nearest
 from recstudy.base.files import read_json
 from recstudy.base.values import flatten
 from recstudy.programs.metric import Metric
-from recstudy.records.files import whole_lines
 
 OFFLINE = Path(__file__).parent / "offline"  # a folder with the stand-in for wandb
 WANDB_LOG = "wandb.jsonl"  # what a script logs to it, in the run's folder
@@ -304,10 +303,13 @@ class Wandb(LogSource):
     def attempts(self, output: CommandOutput) -> dict[int, list[Row]]:
         """Return the rows of each attempt by its start."""
         attempts = defaultdict[int, list[Row]](list)
-        for line in map(json.loads, whole_lines(output.records / WANDB_LOG)):
-            if "values" in line:
-                values = {dotted(name): value for name, value in line["values"].items()}
-                attempts[int(line.get("attempt") or 0)].append(values | {"step": line["step"]})
+        # a script may log any amount
+        with suppress(FileNotFoundError), open(output.records / WANDB_LOG, "rb") as file:
+            # the last line may be incomplete
+            for line in map(json.loads, (text for text in file if text.endswith(b"\n"))):
+                if "values" in line:
+                    values = {dotted(name): value for name, value in line["values"].items()}
+                    attempts[int(line.get("attempt") or 0)].append(values | {"step": line["step"]})
         return attempts
 
     def rows(self, output: CommandOutput) -> list[Row]:

@@ -140,9 +140,9 @@ def _json_cells(name: str, text: str, is_list: bool) -> Cells:
     try:
         if is_list:
             objects = json.loads(text)
-            lines = list(range(1, len(objects) + 1))
+            lines = list(range(1, len(objects) + 1)) if isinstance(objects, list) else []
         else:
-            for line, row in enumerate(text.splitlines(), 1):
+            for line, row in enumerate(text.split("\n"), 1):  # a text may contain U+2028
                 if row.strip():
                     lines.append(line)
                     objects.append(json.loads(row))

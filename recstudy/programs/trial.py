@@ -166,11 +166,24 @@ def _record_failure(error: Exception, trial: Trial, folder: RunFolder | None = N
             folder.fail(failure)
     if trial.group.world > 1:
         # The other workers wait for a collective operation, and Ray Train ends them when this one fails.
-        raise error
+        if LOST_WORKER.search(f"{type(error).__name__}: {error}"):
+            raise error  # Tune restarts the run
+        raise WorkerFailed(failed_outcome(failure)) from error
     return failed_outcome(failure)
 
 
+class WorkerFailed(Exception):
+    """Ends the first worker of a group after its failure was recorded."""
+
+    def __init__(self, outcome: Json) -> None:
+        super().__init__(outcome)
+        self.outcome = outcome
+
+
 STORAGE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
+
+# Messages of gloo and NCCL if another worker has ended.
+LOST_WORKER = re.compile("gloo|nccl|by peer|Dist(Backend|Network|Store)Error", re.IGNORECASE)
 
 # Messages of Python, torch and CUDA about missing memory, also searched in the output of a command.
 NO_MEMORY = re.compile("out ?of ?memory|MemoryError|not enough memory|can't allocate memory", re.IGNORECASE)

@@ -51,6 +51,7 @@ class RunFolder:
     stopped = _File("stopped.json")
     weights = _File("weights.safetensors")
     lock = _File("lock")
+    program_folder = _File("files")  # of a function or command, such as for checkpoints
 
     def __init__(self, path: Path, send: Callable[[], None] = lambda: None) -> None:
         self.path, self.send = path, send
@@ -159,9 +160,9 @@ class RunFolder:
         persistently(self.path.parent.stat, self.path)
 
     def archive(self) -> None:
-        """Move every record into `attempt-N`, so that the run starts anew. The caller must hold the lock.
+        """Move every record and the program's folder into `attempt-N`, so that the run starts anew.
 
-        If the process dies meanwhile, the next call of `remove_leftovers` moves the remaining files.
+        The caller must hold the lock. If the process dies, the next `remove_leftovers` moves the other files.
         """
         number = 1
         while (archive := self.path / f"{ARCHIVE_PREFIX}-{number}").exists():
@@ -170,7 +171,8 @@ class RunFolder:
         moving.mkdir(exist_ok=True)
         # The result is moved first: without it, the run counts as unfinished.
         for file in (self.result, *self.path.iterdir()):
-            if file.is_file() and file.name != "lock" and not file.name.startswith("."):
+            is_record = file.is_file() and file.name != "lock" and not file.name.startswith(".")
+            if is_record or file == self.program_folder:
                 file.rename(moving / file.name)
         moving.rename(archive)
 

@@ -149,14 +149,11 @@ def show_cell(number: ExplainDocument, console: Console) -> None:
         console.print(Text(f"published in: {words}"), soft_wrap=True)
     table = RichTable("run", "seed", "variant", "value", "made by", box=None)
     for run in number.runs:
-        table.add_row(*map(Text, (run.id, str(run.seed), run.variant, _value_text(run.value), run.made_by)))
+        value = DASH if run.value is None else f"{run.value:.10g}"
+        table.add_row(*map(Text, (run.id, str(run.seed), run.variant, value, run.made_by)))
     console.print(table if number.runs else Text("No run contributes to it."))
     for line in (*number.notes, f"Records: {number.records}"):
         console.print(Text(line), soft_wrap=True)
-
-
-def _value_text(value: float | None) -> str:
-    return DASH if value is None else f"{value:.10g}"
 
 
 def find_number(records: StudyRecords, name: str) -> NamedNumber:

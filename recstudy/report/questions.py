@@ -414,9 +414,12 @@ def _ask_contrast(
     estimate, edge = contrast([term.weighted() for term in terms]), None
     is_per_seed = records.plan.paired and len(terms) > 1 and not estimate.is_over_items
     if is_per_seed and estimate.why in (None, Why.NO_SPREAD):
-        terms = _with_common_seeds(terms)
+        terms = _with_common_seeds(terms)  # the contrast is within a seed
         run_ids = [run.id for term in terms for run in term.runs]
-        estimate = _paired_contrast(terms, records.plan.overlap)
+        seeds = sorted(terms[0].by_seed)
+        differences = [sum(term.weight * term.by_seed[seed] for term in terms) for seed in seeds]
+        estimate = Fit({0: differences}, overlap=records.plan.overlap).estimate(0)
+        estimate = replace(estimate, df_per_seed=1)
     elif question.half_width:  # equivalence is tested at the edge of its margin (docs/statistics.md)
         margin = question.half_width
         edge = contrast([term.weighted(margin) for term in terms])
@@ -466,14 +469,6 @@ def _with_common_seeds(terms: Sequence[Term]) -> tuple[Term, ...]:
         values = tuple(term.by_seed[run.seed] for run in runs)
         common_terms.append(replace(term, runs=runs, values=values))
     return tuple(common_terms)
-
-
-def _paired_contrast(terms: Sequence[Term], overlap: float) -> Estimate:
-    """Return the mean of the contrast within a seed, with its t interval. The terms have the same seeds."""
-    differences = []
-    for seed in sorted(terms[0].by_seed):
-        differences.append(sum(term.weight * term.by_seed[seed] for term in terms))
-    return replace(Fit({0: differences}, overlap=overlap).estimate(0), df_per_seed=1)
 
 
 def _term(records: StudyRecords, index: int, metric_weights: Mapping[str, float]) -> Term:

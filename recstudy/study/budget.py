@@ -73,10 +73,15 @@ class Meter:
 
     def __init__(self, path: Path, budget: Budget, clock: Callable[[], float] = time.monotonic) -> None:
         self.path, self.budget, self.clock, self.gpus = path, budget, clock, 0.0
-        self.session, self.start_time = datetime.now(UTC).isoformat(), clock()
-        totals = {line.clock.session: line.clock for line in read_trials(path) if isinstance(line, ClockLine)}
+        self.start()
+
+    def start(self) -> None:
+        """Start a session after those in the log."""
+        self.session, self.start_time = datetime.now(UTC).isoformat(), self.clock()
+        lines = [line for line in read_trials(self.path) if isinstance(line, ClockLine)]
+        totals = {line.clock.session: line.clock for line in lines}
         # a budget in runs counts no hours
-        self.earlier_hours = sum(getattr(total, budget.unit, 0.0) for total in totals.values())
+        self.earlier_hours = sum(getattr(total, self.budget.unit, 0.0) for total in totals.values())
         self.last_write = self.start_time
         self.gpu_seconds = 0.0  # of runs that have ended
         self.running: dict[str, float] = {}  # run id -> when the run began

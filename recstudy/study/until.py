@@ -6,8 +6,9 @@ records, so a resumed study continues with the same block.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from math import inf
 from typing import Self
@@ -190,7 +191,8 @@ class Until:
         prices = [1.0] * len(seeds)
         # hours of a run, or GPU hours as the meter counts them; where none has finished, as of the others
         if self.meter:
-            share = self.meter.gpus if self.meter.budget.unit == "gpuh" else 0.0
+            is_wall = self.meter.budget.unit == "h"
+            share = wall_share(records.rows) if is_wall else self.meter.gpus
             run_hours = [_hours(rows, wall=True) for rows in records.by_variant]
             hours = [None if mean is None else mean * (share or 1.0) for mean in run_hours]
             known_prices = [price for price in hours if price is not None]
@@ -247,6 +249,18 @@ def _hours(rows: Sequence[Row], wall: bool) -> float | None:
         row.wall_seconds if wall else float(row.value("device_seconds") or 0.0) for row in rows if row.result
     ]
     return sum(seconds) / len(seconds) / 3600 if seconds else None
+
+
+def wall_share(rows: Iterable[Row]) -> float:
+    """Return the wall time of finished runs as a share of the sum of their times: 1/4 for four at once."""
+    dates = [(row.provenance.started, row.provenance.finished) for row in distinct(rows) if row.result]
+    spans = sorted(tuple(map(datetime.fromisoformat, pair)) for pair in dates if all(pair))
+    wall, total, last = timedelta(), timedelta(), datetime.min.replace(tzinfo=UTC)
+    for start, end in spans:
+        total += end - start
+        wall += max(timedelta(), end - max(start, last))
+        last = max(last, end)
+    return wall / total if total else 1.0
 
 
 def _outlook(question: OpenQuestion, seeds: Sequence[int], maximum: int) -> str:

@@ -10,9 +10,10 @@ import pytest
 import tiny
 from rich.console import Console
 
+from recstudy.base.errors import ConfigError
 from recstudy.base.terminal import Draining
 from recstudy.cluster.sources import Runner, RunOptions, Source
-from recstudy.cluster.sweep import Supply, TuneCallback
+from recstudy.cluster.sweep import Supply, Sweep, TuneCallback
 from recstudy.cluster.view import View
 from recstudy.programs.attempt import Trial
 from recstudy.programs.settings import Resources
@@ -68,6 +69,14 @@ class Played(Runner):
             time.sleep(0.05)
         return run_id
 
+    def take_all(self, outcome: dict[str, Any]) -> list[Run]:
+        runs = []
+        while run := self.take():
+            runs.append(run)
+            self.start(run)
+            self.on_report(run, outcome)
+        return runs
+
 
 def trial(run: Run, results: Results) -> Trial:
     return Trial({}, run.id, str(results.run(run.id).path), "")
@@ -114,6 +123,28 @@ def test_a_process_that_dies_behind_its_outcome_changes_nothing(played):
     played.tune(FIRST, {"status": "done", "score": None})
 
     assert played.output.getvalue().count(FIRST.label) == 1
+
+
+def test_runs_without_memory_are_tried_once_more_alone_by_their_source(played):
+    failed = {"status": "failed", "class": "out of memory", "error": "out of memory"}
+    runs, fits, source = make_plan(tiny.study, seeds=1).runs[:3], [], Source(deque())
+    source.waiting.extend(runs)
+    played._fit = lambda single=False: fits.append((single, played.source, played.take_all(failed)))
+
+    Sweep.run(played, Resources(), source)
+
+    assert fits == [(False, source, runs), (True, source, runs)]
+    assert played.is_hopeless
+
+
+def test_an_error_of_a_pruner_ends_the_sweep_after_the_step(played):
+    def stops(*_):
+        raise ConfigError("The pruner raised an error")
+
+    played.source.pruner = SimpleNamespace(stops=stops)
+    assert not played.callback("", {"config": {"trial": trial(FIRST, played.results)}})
+    with pytest.raises(ConfigError, match="The pruner raised an error"):
+        played.callback.on_step_end()
 
 
 def test_a_sweep_that_is_asked_to_end_begins_nothing_more_and_waits_for_nobody(played, monkeypatch):

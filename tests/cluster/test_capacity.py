@@ -1,10 +1,12 @@
 """Nodes that come while a study runs: asked, and then counted on. The cluster is a real one."""
 
 import pytest
+from ray.util import remove_placement_group
 from shell import until
 
 from recstudy.cluster import nodes
 from recstudy.cluster.nodes import concurrent_runs, versions
+from recstudy.cluster.worker import CheckedNodes
 from recstudy.programs.settings import Resources
 
 
@@ -28,6 +30,11 @@ def test_a_node_that_has_come_is_counted_once_it_may_work_and_until_it_goes(clus
     for refused in (1, 2):
         cluster.add_node(num_cpus=4)
         until(lambda refused=refused: capacity_now() == 3 and len(messages) == refused, "a refusal")
+    monkeypatch.setattr(CheckedNodes, "labels", capacity_now.labels)
+    requests = [CheckedNodes([{"CPU": cpus}]).to_placement_group() for cpus in (2, 4)]
+    assert [request.wait(5) for request in requests] == [True, False]  # four cores have the refused nodes
+    for request in requests:
+        remove_placement_group(request)
     # the sweep's next runs know them
     assert nodes.ClusterCapacity(Resources(gpus=0), (), messages.append, bad)() == 3
     cluster.remove_node(new_node)

@@ -2,15 +2,17 @@ import os
 import signal
 import subprocess
 import time
+from types import SimpleNamespace
 
 import pytest
 import ray
 from ray_nodes import RAY
 
 from recstudy.cluster import worker
-from recstudy.cluster.messages import Leave, LeaveRequests
+from recstudy.cluster.messages import Leave, LeaveRequests, Messages
 from recstudy.cluster.worker import throttled
-from recstudy.programs.attempt import Group
+from recstudy.programs.attempt import Group, Trial
+from recstudy.programs.trial import WorkerFailed, _record_failure
 
 
 def test_epochs_are_reported_ten_times_a_second_at_most_and_the_last_always(monkeypatch):
@@ -23,6 +25,35 @@ def test_epochs_are_reported_ten_times_a_second_at_most_and_the_last_always(monk
     report({"epoch": 21, "epochs_done": 22, "epochs": 22})
 
     assert [line["epoch"] for line in reported] == [*range(0, 21, 2), 21]
+
+
+def test_a_reported_value_named_done_does_not_end_the_trial(monkeypatch):
+    monkeypatch.setenv("TUNE_FUNCTION_THREAD_TIMEOUT_S", "")
+    monkeypatch.setattr(worker, "Leave", lambda _: lambda: False)
+    monkeypatch.setattr(worker, "execute", lambda trial, report, leave: report({"done": 0.7}))
+    monkeypatch.setattr(worker.tune, "report", lines := [].append)
+    worker.inline(None, None)
+    assert lines.__self__ == [{"done": False}]
+
+
+@pytest.mark.parametrize(
+    ("error", "lines"), [(KeyError("x"), ["failed"]), (RuntimeError("gloo: Connection closed by peer"), [])]
+)
+def test_a_failure_of_a_group_is_final_unless_a_worker_was_lost(monkeypatch, error, lines):
+    group, messages, statuses = Group(), Messages(), []
+    group.world = 2
+    messages.add_line = SimpleNamespace(remote=lambda attempt, line: statuses.append(line["status"]))
+    monkeypatch.setattr(worker.cloudpickle, "loads", lambda _: messages)
+    monkeypatch.setattr(worker, "Leave", lambda _: lambda: False)
+    monkeypatch.setattr(worker, "worker_group", lambda _: group)
+    monkeypatch.setattr(worker.ray, "get", lambda answer: answer)
+    monkeypatch.setattr(worker, "execute", lambda trial, *_: _record_failure(error, trial))
+
+    with pytest.raises(WorkerFailed if lines else RuntimeError):
+        worker.work_in_group(
+            {"trial": Trial({"program": "?"}, "", "", "", group=group), "load": b"", "attempt": ""}
+        )
+    assert statuses == lines
 
 
 @ray.remote(num_cpus=1)

@@ -386,6 +386,7 @@ def test_a_search_stops_a_command_by_its_progress(study):
     (step,) = read_log(stopped.with_name("epochs.jsonl"), EpochLine)
     assert step.values["accuracy"] == 0
     assert not is_running(int(step.values["pid"]))
+    assert not stopped.with_name("files").exists()
 
 
 PRUNED = """
@@ -427,6 +428,7 @@ def test_a_search_on_ray_stops_a_run_that_needs_time_to_end(program, study):
 
     assert len([*Path("results/runs").glob("*/stopped.json")]) == 1
     assert len([*Path("results/runs").glob("*/result.json")]) == 3
+    assert not [*Path("results/runs").glob("*/files")]
 
 
 # ---------------------------------------------------------------------------------------------------- stops

@@ -107,9 +107,25 @@ def test_settings_are_checked_by_a_class_of_the_users(tmp_path):
         make_plan(study_of(Function(train, name="typed4"), Checked, variants=grid({"depth": [1, 9]})))
 
 
+@dataclasses.dataclass
+class Model:
+    width: int = 8
+
+
+@dataclasses.dataclass
+class Nested:
+    model: Model = dataclasses.field(default_factory=Model)
+
+
+WRONG_WIDTH = "Unknown setting 'model.wdith': model has width. Did you mean 'model.width'?"
+
+
 @pytest.mark.parametrize(
     ("settings", "variants", "words"),
     [
+        ({"model": {"width": 8}}, {"model.wdith": [16]}, WRONG_WIDTH),
+        (Nested, {"model.wdith": [16]}, WRONG_WIDTH),
+        (Nested(), {"model": {"wide": {"model": {"wdith": 16}}}}, WRONG_WIDTH),
         ({"depth": 1}, {"dept": [1]}, "Unknown setting 'dept': train has depth. Did you mean 'depth'?"),
         ({"depth": 1}, {"depth": ["a"]}, "'depth' must be an integer, but got 'a'"),
         ({"depth": 1}, {"seed": [1]}, "'seed' is not a setting of train: a run reads its seed from run.seed"),

@@ -11,6 +11,7 @@ from recstudy import Command, CsvFile, JsonFile, LastLine, Metric, Study, Varian
 from recstudy.base.errors import ConfigError
 from recstudy.plugins import gathering
 from recstudy.programs.command import split_words
+from recstudy.programs.sources import CommandOutput
 from recstudy.records import EpochLine, read_log
 
 ACCURACY, LOSS = {"accuracy": Metric("%")}, {"loss": Metric(better="lower")}
@@ -161,6 +162,13 @@ def test_a_resumed_attempt_keeps_the_steps_before_it(first, row):
 
     assert finished["accuracy"] == 94
     assert [line["accuracy"] for line in curve()] == [90, 94, 91, 92, 86]
+
+
+def test_a_log_of_any_size_is_read_up_to_its_last_whole_line(tmp_path, monkeypatch):
+    monkeypatch.setattr("recstudy.base.opened.LOG", 9)
+    (tmp_path / "wandb.jsonl").write_text('{"values": {"acc": 1}, "step": 0}\n{"val')
+
+    assert Wandb("acc").rows(CommandOutput({}, {}, tmp_path, tmp_path)) == [{"acc": 1, "step": 0}]
 
 
 def test_two_files_of_one_name_in_one_attempt_are_both_read(row):

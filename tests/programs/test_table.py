@@ -438,12 +438,17 @@ def test_formats_give_the_same_runs(table, tmp_path, name, content):
     [
         ("runs.jsonl", '{"lr": 1, "acc": 2}\n{"lr": 1,\n', "runs.jsonl, line 2: it is not JSON"),
         ("runs.json", '{"lr": 1}', "runs.json needs an object for each run"),
+        ("runs.json", "5", "runs.json needs an object for each run"),
         ("runs.parquet", "lr,acc\n1,2\n", "runs.parquet is not a Parquet file"),
     ],
 )
 def test_a_file_of_another_format_is_refused(table, name, content, problem):
     with pytest.raises(ConfigError, match=problem):
         table(content, name)
+
+
+def test_a_text_in_json_lines_may_contain_a_line_separator(table):
+    assert table('{"note": "a\u2028b", "acc": 1}\n', "runs.jsonl").find("note").cells == ["a\u2028b"]
 
 
 def test_the_best_line_of_each_run_counts_if_that_is_stated(table):

@@ -19,9 +19,10 @@ from logs import read_lines
 from shell import Shell
 
 import recstudy
-from recstudy.base.errors import ConfigError
+from recstudy.base.errors import ConfigError, StorageError
 from recstudy.cli.options import StudyOptions
 from recstudy.cli.study import main
+from recstudy.cluster.without_ray import LocalRunner
 from recstudy.plugins import gathering
 from recstudy.records import Attempt, Failure, Results, read_json, write_json
 from recstudy.study.plan import make_plan
@@ -285,6 +286,25 @@ def test_stopped_and_killed_run_resumes_bit_equal_on_a_host_without_ray(tmp_path
         for lines in (shell.lines()[run], read_lines(folder / "epochs.jsonl"))
     ]
     assert losses[0] == losses[1]
+
+
+def test_a_pruner_that_raises_ends_the_search(tmp_path):
+    with gathering():
+        PRUNERS.add("broken")(lambda run, other_runs, epochs: 1 / 0)
+        with pytest.raises(SystemExit, match=r"^2$"):
+            main(tiny_search.study, ["--no-ray", "--stopping", "broken", "--results", str(tmp_path)])
+
+    assert len([*tmp_path.glob("runs/*/attempts.jsonl")]) == 1
+    assert not [*tmp_path.glob("runs/*/failure.json")]
+
+
+def test_storage_that_fails_during_runs_has_its_exit_code(tmp_path, monkeypatch):
+    def run(*_):
+        raise StorageError("the disk is full")
+
+    monkeypatch.setattr(LocalRunner, "run", run)
+    with pytest.raises(SystemExit, match=r"^7$"):
+        main(tiny.study, ["--no-ray", "--results", str(tmp_path)])
 
 
 def test_a_search_stops_runs_by_its_pruner(tmp_path):

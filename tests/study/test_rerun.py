@@ -149,6 +149,17 @@ def finish(results: Results, files: dict[str, str], checksum: str, run: Run = RU
     write_json(results.run(run.id).result, {"status": "done", "metrics": {}, "provenance": provenance})
 
 
+def test_a_repeated_run_starts_without_the_folder_of_its_program(results):
+    finish(results, {}, "")
+    folder = results.run(RUN.id)
+    folder.program_folder.mkdir()
+
+    folder.archive()
+
+    assert [file.name for file in folder.path.iterdir() if file.is_dir()] == ["attempt-1"]
+    assert (folder.path / "attempt-1/files").is_dir()
+
+
 MINE, DATA = (
     "mine.py changed since 1 finished run was made",
     "The data set Digits changed since 1 finished run was made",

@@ -2,6 +2,7 @@
 hand.
 """
 
+import io
 import re
 from collections import Counter, deque
 from dataclasses import replace
@@ -10,11 +11,13 @@ from math import inf
 import pytest
 import tiny
 import tiny_until
+from rich.console import Console
 
 from recstudy import Claim, Function, Metric, Study, grid
 from recstudy.base.errors import ConfigError
 from recstudy.cli.study import main
-from recstudy.cluster.sources import Source
+from recstudy.cluster.sources import Source, study_steps
+from recstudy.cluster.view import View
 from recstudy.records import Results, append_line
 from recstudy.records.plans import record_look
 from recstudy.report.findings import OpenQuestion
@@ -84,7 +87,8 @@ def test_question_is_decided_open_or_out_of_reach():
     assert ending(CHEAP, [10] * 6, 10) is Ending.OUT_OF_REACH
 
 
-def test_a_block_says_why_it_runs_although_more_seeds_are_needed_than_are_left(results, capsys):
+def open_study() -> Study:
+    """Return a study whose claim is undecided at three seeds."""
     scores = {("a", 0): 80.0, ("a", 1): 79.0, ("a", 2): 81.0, ("b", 0): 79.5, ("b", 1): 81.5, ("b", 2): 80.4}
     claim = Claim("b above a", lower={"kind": "a"}, higher={"kind": "b"})
     metrics, variants = {"accuracy": Metric("%")}, grid({"kind": ["a", "b"]})
@@ -92,7 +96,7 @@ def test_a_block_says_why_it_runs_although_more_seeds_are_needed_than_are_left(r
         lambda run: {"accuracy": scores.get((run.settings["kind"], run.seed), 80.0 + run.seed % 3)},
         name="why",
     )
-    study = Study(
+    return Study(
         "why",
         program=program,
         settings={"kind": "a"},
@@ -101,8 +105,11 @@ def test_a_block_says_why_it_runs_although_more_seeds_are_needed_than_are_left(r
         seeds=3,
         claims=[claim],
     )
+
+
+def test_a_block_says_why_it_runs_although_more_seeds_are_needed_than_are_left(results, capsys):
     with pytest.raises(SystemExit, match=r"^0$"):
-        main(study, ["--until", "decided", "--no-ray", "--results", str(results.root)])
+        main(open_study(), ["--until", "decided", "--no-ray", "--results", str(results.root)])
 
     output = capsys.readouterr().out
     assert re.search(
@@ -230,6 +237,32 @@ def test_a_budget_in_hours_is_spent_over_all_sessions(results):
 
     assert not until.meter.is_spent
     assert Meter(log, Budget(1, "gpuh")).is_spent
+
+
+def test_runs_at_once_share_the_hours_of_a_budget(results):
+    plan = with_maximum(make_plan(open_study()), results)
+    record_plan(plan, results)
+    dates = {"started": "2026-01-01T00:00:00+00:00", "finished": "2026-01-01T01:00:00+00:00"}
+    for run in plan.runs:
+        score = (80.0, 79.0, 81.0, 79.5, 81.5, 80.4)[3 * run.variant + run.seed]
+        result = make_result(score, "accuracy", provenance=dates, cost={"seconds": 3600})
+        results.run(run.id).finish(result)
+    meter = Meter(results.root / "until.jsonl", Budget(1, "h"))
+
+    block = Until(12, meter.budget, meter).next_plan(plan, results)
+
+    assert len(block.runs) - len(plan.runs) == 4  # 40 minutes, as six runs took an hour
+
+
+def test_the_hours_of_a_budget_begin_once_the_study_is_locked(results):
+    plan, clock_time = make_plan(tiny.study, max_seeds=10), [0.0]
+    meter = Meter(results.root / "until.jsonl", Budget(2, "h"), clock=lambda: clock_time[0])
+    clock_time[0] = 3600
+    view = View(Console(file=io.StringIO()))
+
+    next(study_steps(plan, plan.runs, results, view, (), Until(10, meter.budget, meter), shared=False))
+
+    assert meter.spent_hours == 0
 
 
 @pytest.mark.whole
