@@ -194,14 +194,8 @@ class ClusterCapacity:
         return self._runs
 
     def labels(self) -> dict[str, str]:
-        """Return the labels of the nodes where Ray may place a run, without nodes that failed the checks.
-
-        If the checked nodes have room for a run, nodes that are not checked yet are excluded, too.
-        """
-        nodes, excluded = live_nodes() if self.check else [], self.refused
-        if concurrent_runs([node for node in nodes if node["NodeID"] in self._nodes], self.resources):
-            excluded = {node["NodeID"] for node in nodes} - self._nodes
-        return {NODE_ID: f"!in({','.join(sorted(excluded))})"} if nodes and excluded else {}
+        """Return the labels of the nodes where Ray may place a run: not those that failed the checks."""
+        return {NODE_ID: f"!in({','.join(sorted(self.refused))})"} if self.refused else {}
 
     def _check_joined(self, nodes: list[Node]) -> None:
         for node in nodes:

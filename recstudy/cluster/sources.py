@@ -116,9 +116,14 @@ class Runner(ABC):
         self.announced: set[str] = set()  # ids of blocked runs whose wait was printed
         self.starved: list[Run] = []  # runs that ran out of memory and are retried
 
+    @property
+    def is_starved(self) -> bool:
+        """Whether the first runs all ran out of memory. Only a retry alone can tell if any run can end."""
+        return self.retries and not self.succeeded and len(self.starved) >= MAX_SAME_FAILURES
+
     def take(self) -> Run | None:
         """Return the next run to start; None if no run can start now. Blocked runs come last."""
-        if self.draining.is_requested:
+        if self.draining.is_requested or self.is_starved:
             return None
         run = self.source.waiting.popleft() if self.source.waiting else self.source.next()
         if run is None:
@@ -278,8 +283,8 @@ class Source(Listener):
         return None
 
     def retry(self, runs: Sequence[Run]) -> None:
-        """Add failed runs again."""
-        self.waiting.extend(runs)
+        """Add failed runs again, before the others."""
+        self.waiting.extendleft(reversed(runs))
 
     def on_start(self, run: Run) -> None:
         if self.meter is not None:

@@ -271,7 +271,8 @@ class Supply(Searcher):
             return None
         if run := self.sweep.take():
             return {"trial": self.trial(run)}
-        may_follow = self.sweep.runs or (self.sweep.blocked and not self.sweep.draining.is_requested)
+        is_ending = self.sweep.draining.is_requested or self.sweep.is_starved
+        may_follow = self.sweep.runs or (self.sweep.blocked and not is_ending)
         return None if may_follow else Searcher.FINISHED
 
     def on_trial_complete(self, trial_id: str, result: Any = None, error: bool = False) -> None:

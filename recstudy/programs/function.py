@@ -52,6 +52,8 @@ class RunContext:
     def __init__(self, trial: Trial, settings: Any) -> None:
         self.settings, self.seed = settings, trial.settings.seed
         self.folder = trial.records.program_folder
+        if not self.folder.exists():  # a search has stopped the run before, and removed its folder
+            trial.records.keep_epochs(end_epoch=0)
         self.folder.mkdir(parents=True, exist_ok=True)
         self._trial = trial
         lines = read_log(trial.records.epochs, EpochLine)

@@ -7,7 +7,7 @@ study file.
 import dataclasses
 import math
 import pickle
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model, model_validator
@@ -105,15 +105,17 @@ class OwnSettings(RunSettings):
             if path == "resources.workers" and value != 1:
                 raise ConfigError(f"{self.program_name} runs in one process. Remove --workers")
             if part != "resources" and not self.program.typed:
-                _refuse_unknown(settings, rest)
+                _refuse_unknown(rest.split("."), self.program.defaults, settings)
             fields = resources if part == "resources" else settings
             set_at(fields, rest, json_value(value, f"the setting {rest!r}"))
         run = self.program.read(
             {"program": self.program_name, "settings": settings, "seed": self.seed, "resources": resources}
         )
         if self.program.typed:  # a nested class may have dropped unknown names
-            for name in flatten(changes):
-                _refuse_unknown(run.settings, self.path(name).removeprefix(PREFIX))
+            for name, value in changes.items():
+                path = self.path(name).removeprefix(PREFIX)
+                for names in _setting_names(tuple(path.split(".")), value):
+                    _refuse_unknown(names, run.settings)
         return run
 
 
@@ -226,17 +228,29 @@ class OwnProgram(Program):
         return _bind, (self.spec, self.settings_spec, self.metrics, self.name)
 
 
-def _refuse_unknown(settings: Mapping[str, Any], path: str) -> None:
-    """Refuse a nested setting that its dictionary lacks. An empty dictionary accepts every name."""
-    values: Any = settings
-    names = path.split(".")
-    for depth, name in enumerate(names):
-        if not isinstance(values, dict) or not values:
+def _refuse_unknown(names: Sequence[str], *places: Mapping[str, Any]) -> None:
+    """Refuse a nested setting that none of the places has. An empty dictionary accepts every name."""
+    for settings in places:
+        values: Any = settings
+        for depth, name in enumerate(names):
+            if not isinstance(values, Mapping) or not values:
+                return
+            if depth and name not in values:
+                parent, known, near = ".".join(names[:depth]), choices(values), flatten(settings)
+                break
+            values = values.get(name)
+        else:
             return
-        if depth and name not in values:
-            near, known = nearest(path, flatten(settings)), choices(values)
-            raise ConfigError(f"Unknown setting {path!r}: {'.'.join(names[:depth])} has {known}.{near}")
-        values = values.get(name)
+    path = ".".join(names)
+    raise ConfigError(f"Unknown setting {path!r}: {parent} has {known}.{nearest(path, near)}")
+
+
+def _setting_names(names: tuple[str, ...], value: Any) -> Iterator[tuple[str, ...]]:
+    """Yield the names of a setting and those of the settings in its dictionary, if they may be fields."""
+    yield names
+    for key, inner_value in value.items() if isinstance(value, Mapping) else ():
+        if isinstance(key, str) and key.isidentifier():
+            yield from _setting_names((*names, key), inner_value)
 
 
 def _bind(spec: Any, settings: Any, metrics: Mapping[str, Metric], name: str) -> OwnProgram:

@@ -198,6 +198,9 @@ class Until:
             known_prices = [price for price in hours if price is not None]
             mean = sum(known_prices) / len(known_prices) if known_prices else 0.0
             prices = [mean if price is None else price for price in hours]
+            # however many run at once, a run takes its own time
+            too_long = [is_wall and (own_hours or 0.0) > budget for own_hours in run_hours]
+            prices = [inf if is_long else price for is_long, price in zip(too_long, prices, strict=True)]
         questions = open_questions(records)
         block = next_block(questions, seeds, self.maximum, prices, budget, records.looks.at_study().maximum)
         self.open_lines = [

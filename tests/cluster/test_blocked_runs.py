@@ -127,13 +127,14 @@ def test_a_process_that_dies_behind_its_outcome_changes_nothing(played):
 
 def test_runs_without_memory_are_tried_once_more_alone_by_their_source(played):
     failed = {"status": "failed", "class": "out of memory", "error": "out of memory"}
-    runs, fits, source = make_plan(tiny.study, seeds=1).runs[:3], [], Source(deque())
-    source.waiting.extend(runs)
+    runs, fits, source = make_plan(tiny.study, seeds=1).runs[:4], [], Source(deque())
+    source.waiting.extend(runs)  # the fourth waits, because the first three may all be hopeless
     played._fit = lambda single=False: fits.append((single, played.source, played.take_all(failed)))
 
     Sweep.run(played, Resources(), source)
 
-    assert fits == [(False, source, runs), (True, source, runs)]
+    assert [(single, used) for single, used, _ in fits] == [(False, source), (True, source)]
+    assert [taken for *_, taken in fits] == [runs[:3], runs]
     assert played.is_hopeless
 
 

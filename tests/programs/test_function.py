@@ -3,6 +3,7 @@ resume.
 """
 
 import dataclasses
+import enum
 import os
 import re
 import subprocess
@@ -20,7 +21,7 @@ from pydantic import BaseModel, Field
 import recstudy
 from recstudy import Function, Metric, RunContext, Study, grid
 from recstudy.base.errors import ConfigError
-from recstudy.records import Results
+from recstudy.records import Results, append_line
 from recstudy.study.plan import make_plan
 
 SCORE = {"accuracy": Metric("%", items=1000)}
@@ -62,6 +63,22 @@ def test_a_function_resumes_from_its_folder_and_reports_each_step_once(tmp_path,
     assert loaded["accuracy"].tolist() == [45.0, 50.0, 46.0, 51.0]
     assert set(loaded["status"]) == {"done"}
     assert not (run.path / "files").exists()
+
+
+def test_a_run_whose_folder_a_search_has_removed_starts_anew(tmp_path):
+    def train(run: RunContext) -> dict[str, float]:
+        if run.resumes:
+            (run.folder / "state").read_text()
+        run.report(0, loss=1.0)
+        return {"accuracy": 1.0}
+
+    study = study_of(Function(train, name="anew"), {"depth": 1})
+    run = make_plan(study).runs[0]
+    folder = Results(tmp_path / "r").create().run(run.id)
+    folder.path.mkdir(parents=True)
+    append_line(folder.epochs, {"epoch": 0, "loss": 2.0})
+
+    assert set(recstudy.run(study, results=tmp_path / "r", ray=False).runs["status"]) == {"done"}
 
 
 @pytest.mark.parametrize(
@@ -145,6 +162,28 @@ def test_settings_that_do_not_fit_are_refused_before_anything_runs(settings, var
                 Function(counting.count, name="refused", title="train"), settings, variants=grid(variants)
             )
         )
+
+
+class Color(enum.Enum):
+    RED = "red"
+
+
+@dataclasses.dataclass
+class Free:
+    rates: dict[str, float] = dataclasses.field(default_factory=dict)
+    colors: dict[Color, float] = dataclasses.field(default_factory=dict)
+
+
+@pytest.mark.parametrize(
+    ("settings", "variants"),
+    [
+        ({"model": {}}, {"model.width": [1], "model.depth": [1]}),
+        (Free, {"rates": {"one": {"rates": {"layer.0": 0.1, "head": 1.0}}}}),
+        (Free, {"colors": {"one": {"colors": {Color.RED: 0.1}}}}),
+    ],
+)
+def test_a_free_dictionary_accepts_every_name(settings, variants):
+    assert make_plan(study_of(Function(counting.count, name="free"), settings, variants=grid(variants))).runs
 
 
 def test_numbers_of_numpy_are_settings_like_pythons_own(tmp_path):

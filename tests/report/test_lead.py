@@ -132,7 +132,8 @@ def test_the_dot_of_seeds_that_split_is_the_printed_mean(tmp_path):
     with records.study_modules():
         data = Means(metric="accuracy").data(records)
 
-    assert (data["value"].tolist(), data["_is_split"].tolist()) == ([95.0], [True])
+    assert (data["_dot"].tolist(), data["_is_split"].tolist()) == ([95.0], [True])
+    assert data["value"].tolist() == pytest.approx([70.03], abs=0.01)  # by which variants are ranked
 
 
 def test_differences_have_no_second_figure_of_the_same_means(tmp_path):

@@ -137,7 +137,7 @@ def test_margins_deviations_and_the_most_seeds_have_dates_too(results):
     assert all(post_hoc(records, statement, range(6)) for statement in (deviation, target, 9))
     assert not post_hoc(records, target, variants=[])
     # stated before any verdict was read
-    assert (records.looks.seed_counts, records.looks.maximum) == ((3,), 9)
+    assert (records.looks.at_study().seed_counts, records.looks.at_study().maximum) == ((3,), 9)
 
 
 def test_a_report_of_a_store_records_its_look_there(tmp_path, monkeypatch):
@@ -168,7 +168,7 @@ def test_a_look_at_one_seed_has_no_test_and_is_none(results, monkeypatch):
     record_plan(plan, results)
     finish(results, plan, LATE_TIME)
     record_look(results, "tiny", "quick")
-    looks = load_study(results, "tiny", "quick").looks
+    looks = load_study(results, "tiny", "quick").looks.at_study()
 
     assert (looks.seed_counts, looks.maximum) == ((3,), 10)
 
@@ -181,7 +181,8 @@ def test_a_maximum_that_is_changed_after_verdicts_were_read_does_not_count(resul
 
     monkeypatch.setattr("recstudy.study.record.current_time", lambda: LATE_TIME)
     changed = [
-        register_study(results, replace(STUDY, max_seeds=max_seeds)).looks.maximum for max_seeds in (9, 3, 0)
+        register_study(results, replace(STUDY, max_seeds=max_seeds)).looks.at_study().maximum
+        for max_seeds in (9, 3, 0)
     ]
 
     assert changed == [5, 5, 5]

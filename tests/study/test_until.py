@@ -247,11 +247,12 @@ def test_runs_at_once_share_the_hours_of_a_budget(results):
         score = (80.0, 79.0, 81.0, 79.5, 81.5, 80.4)[3 * run.variant + run.seed]
         result = make_result(score, "accuracy", provenance=dates, cost={"seconds": 3600})
         results.run(run.id).finish(result)
-    meter = Meter(results.root / "until.jsonl", Budget(1, "h"))
+    meters = [Meter(results.root / f"{hours}.jsonl", Budget(hours, "h")) for hours in (1.1, 0.9)]
 
-    block = Until(12, meter.budget, meter).next_plan(plan, results)
+    block, too_short = (Until(12, meter.budget, meter).next_plan(plan, results) for meter in meters)
 
     assert len(block.runs) - len(plan.runs) == 4  # 40 minutes, as six runs took an hour
+    assert too_short is None  # a run takes an hour
 
 
 def test_the_hours_of_a_budget_begin_once_the_study_is_locked(results):

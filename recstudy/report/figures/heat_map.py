@@ -16,7 +16,7 @@ from recstudy.report.names import axis_title, metric, quantity, value_text
 from recstudy.report.parts import PARTS, FigurePart, OfVariants
 from recstudy.report.study_records import StudyRecords
 
-COLUMNS = ["x", "y", "value", "low", "high", "n", "expected", "said", "run_ids", "synthetic"]
+COLUMNS = ["x", "y", "value", "low", "high", "n", "expected", "said", "run_ids", "synthetic", "_color"]
 CAPTION = "Each cell shows the mean over seeds{}. Cells without colour have no finished run"
 ROW, PLAIN_ROW = 75, 32  # pixels of a cell's height: with four lines of text, and without
 MAX_TEXT_COLUMNS = 8  # in a wider map, the cells have no room for text
@@ -50,7 +50,7 @@ class HeatMap(FigurePart, OfVariants):
         for y, x in product(lines, columns):
             if (x, y) in cells:
                 mean = cell(records, cells[x, y], self.metric)
-                numbers = {**point_row(mean), "value": printed_value(mean), "said": cell_text(mean)}
+                numbers = {**point_row(mean), "said": cell_text(mean), "_color": printed_value(mean)}
                 rows.append({"x": x, "y": y, **numbers})
         data = pd.DataFrame(rows, columns=COLUMNS)
         notes = list(leaky_notes(records, records.chosen(self.where), is_shown=False))
@@ -78,7 +78,7 @@ class HeatMap(FigurePart, OfVariants):
         # cells are narrow, so that each end of the interval has its own line
         text = text.str.replace(r" (?=\[)|(?<=,) ", "<br>", regex=True)
         cells = data[["x", "y"]].map(value_text)
-        figure = share_map(cells["x"], cells["y"], data["value"], metric_label(self.metric))
+        figure = share_map(cells["x"], cells["y"], data["_color"], metric_label(self.metric))
         has_text = len(levels[0]) <= MAX_TEXT_COLUMNS
         figure.update_traces(
             text=text,

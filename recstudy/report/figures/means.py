@@ -25,7 +25,7 @@ from recstudy.report.study_records import StudyRecords
 MAX_ROWS = 30  # variants of a ranked plot
 FEW_BLOCKS = 4  # data sets with a panel of their own; over more, a factor's means are averages
 COLUMNS = ["factor", "level", "settings", "value", "low", "high", "n", "expected", "synthetic", "run_ids"]
-COLUMNS += ["seeds", "block", "_text", "_is_split"]
+COLUMNS += ["seeds", "block", "_text", "_dot", "_is_split"]
 
 
 @PARTS.add("means")
@@ -68,7 +68,7 @@ class Means(FigurePart, OfMetric, OfVariants):
             for axis in self.axes:
                 rows += self._levels(records, variants, axis)
         data = pd.DataFrame(rows, columns=COLUMNS)
-        data = data.astype(dict.fromkeys(("value", "low", "high"), float))
+        data = data.astype(dict.fromkeys(("value", "low", "high", "_dot"), float))
         notes = list(leaky_notes(records, records.chosen(self.where), is_shown=False))
         if unfinished_rows := data["value"].isna().sum():
             notes.append(f"{unfinished_rows} of {plural(len(data), 'row')} have no finished run")
@@ -97,7 +97,7 @@ class Means(FigurePart, OfMetric, OfVariants):
     def draw(self, data: pd.DataFrame) -> go.Figure:
         title = metric(self.metric).heading
         is_begun = data.groupby("block")["value"].transform("count") > 0
-        rows = data[is_begun]
+        rows = data[is_begun].drop(columns="value").rename(columns={"_dot": "value"})
         rows = rows.assign(
             group=(title + ", " + rows["block"]).str.removesuffix(", "),
             label=rows["level"].map(value_text),
@@ -144,8 +144,8 @@ class Means(FigurePart, OfMetric, OfVariants):
 def row_of(point: Cell) -> Json:
     """Return the columns that a cell fills, with its number and interval in words."""
     text, is_split = "".join(map(str, number_content(point))), point.estimate.why is Why.SPLIT
-    row = {**point_row(point), "value": printed_value(point), "_is_split": is_split}
-    return {**row, "factor": "", "block": "", "_text": text}
+    row = {**point_row(point), "factor": "", "block": "", "_text": text}
+    return {**row, "_dot": printed_value(point), "_is_split": is_split}
 
 
 def best_first(cells: Mapping[Any, Cell]) -> list[Any]:
