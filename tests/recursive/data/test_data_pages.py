@@ -18,7 +18,7 @@ CAPTIONS = {"size": 16, "length": 32}
 # The settings that fit a tiny set, and its images or puzzles: training (with validation) and test.
 EXAMPLES = {
     "folder": ({"path": "images", "class_count": 2, "size": 16}, (4, 2)),
-    "chest_xray14": ({"path": "nih", "size": 16}, (2, 2)),
+    "chest_xray14": ({"path": "nih_cxr64", "size": 16}, (2, 2)),
     "cov_ctr": (CAPTIONS, (4, 2)),
     "medpix": (CAPTIONS, (3, 1)),
     "mm_retinal": (CAPTIONS, (4, 2)),
