@@ -118,7 +118,7 @@ class Runner(ABC):
 
     @property
     def is_starved(self) -> bool:
-        """Whether the first runs all ran out of memory. Only a retry alone can tell if any run can end."""
+        """Whether the first runs all ran out of memory. The others then wait for the retries."""
         return self.retries and not self.succeeded and len(self.starved) >= MAX_SAME_FAILURES
 
     def take(self) -> Run | None:

@@ -31,8 +31,8 @@ class _Pruned(BaseException):
     """Raised if a pruner stops the run. A BaseException, so that user code does not catch it."""
 
 
-class _Broken(BaseException):
-    """Raised if the study cannot continue, because of the error in its argument."""
+class _StudyFailed(BaseException):
+    """Raised in a run if an error ends the study; its argument is the error."""
 
 
 def fit_to_process(resources: Resources, program: Program) -> Resources:
@@ -95,7 +95,7 @@ class LocalRunner(Runner):
                 self.on_report(run, line)
                 is_pruned = self.is_pruned(run.id, line)
             except RecstudyError as error:
-                raise _Broken(error) from None
+                raise _StudyFailed(error) from None
             if is_pruned:
                 raise _Pruned
 
@@ -105,5 +105,5 @@ class LocalRunner(Runner):
                 tell(run_trial(self.trial(run), tell, lambda: self.draining.is_requested))
             except _Pruned:
                 self.stop(run, last)
-            except _Broken as broken:
-                raise broken.args[0] from None
+            except _StudyFailed as failed:
+                raise failed.args[0] from None

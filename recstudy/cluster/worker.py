@@ -47,7 +47,7 @@ COORDINATOR: dict[str, float] = {"node:__internal_head__": 0.001}
 
 
 class CheckedNodes(tune.PlacementGroupFactory):
-    """A request of Tune for resources on nodes that have passed the checks when it places a trial."""
+    """The resources of a trial, on nodes that have not failed the checks when Tune places it."""
 
     labels: ClassVar[Callable[[], dict[str, str]]] = dict  # of the running sweep
 

@@ -226,7 +226,7 @@ class Program:
         return None
 
     def train_pflop(self, settings: RunSettings, image_steps: float) -> float | None:
-        """Return the PFLOP of so many supervision steps of one image each; None if unknown."""
+        """Return the PFLOP of a training, by its supervision steps summed over images; None if unknown."""
         return None
 
     def price(self, settings: RunSettings) -> RunPrice | None:

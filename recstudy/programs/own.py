@@ -236,13 +236,14 @@ def _refuse_unknown(names: Sequence[str], *places: Mapping[str, Any]) -> None:
             if not isinstance(values, Mapping) or not values:
                 return
             if depth and name not in values:
-                parent, known, near = ".".join(names[:depth]), choices(values), flatten(settings)
+                parent, known = ".".join(names[:depth]), choices(values)
+                known_paths = flatten(settings)
                 break
             values = values.get(name)
         else:
             return
     path = ".".join(names)
-    raise ConfigError(f"Unknown setting {path!r}: {parent} has {known}.{nearest(path, near)}")
+    raise ConfigError(f"Unknown setting {path!r}: {parent} has {known}.{nearest(path, known_paths)}")
 
 
 def _setting_names(names: tuple[str, ...], value: Any) -> Iterator[tuple[str, ...]]:

@@ -59,7 +59,7 @@ class NamedNumber:
         return improved_metric(name) or name
 
     def is_mean_of(self, values: Sequence[float]) -> bool:
-        """Return whether these values may have the number as their mean, or whether it is no mean."""
+        """Return whether the number may be the mean of these values. True for a number that is no mean."""
         mean = self.fields.get("mean")
         if not values or mean is None or self.metric != self.fields["metric"]:
             return True

@@ -79,7 +79,7 @@ def steps_a_batch(config: RunConfig) -> int:
 
 
 def train_pflop(config: RunConfig, image_steps: float) -> float:
-    """Return the PFLOP of a training with so many supervision steps of one image each."""
+    """Return the PFLOP of a training, by its supervision steps summed over images."""
     return image_steps * cost(config).train_gflops / steps_a_batch(config) / 1e6
 
 

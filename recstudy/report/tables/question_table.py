@@ -79,7 +79,7 @@ def table_of(records: StudyRecords, part: QuestionPart, questions: Family) -> Ta
         group = list(rows)
         if base:
             blank = [TableEntry(DASH)] * (len(COLUMNS) - 2)
-            # if one block decides each row, the base has another score in each of them
+            # each row may be decided by another block, in which the base has another score
             score = BLANK if any(map(_is_of_one_block, group)) else _score(records, group[0], -1)
             entries = (score, *blank, TableEntry("base"))
             table_rows.append(TableRow(base, entries))
