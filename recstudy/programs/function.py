@@ -52,7 +52,8 @@ class RunContext:
     def __init__(self, trial: Trial, settings: Any) -> None:
         self.settings, self.seed = settings, trial.settings.seed
         self.folder = trial.records.program_folder
-        if not self.folder.exists():  # a search has stopped the run before, and removed its folder
+        # A search that stopped the run before has removed its folder. An object store keeps no empty folder.
+        if not (trial.store or self.folder.exists()):
             trial.records.keep_epochs(end_epoch=0)
         self.folder.mkdir(parents=True, exist_ok=True)
         self._trial = trial
