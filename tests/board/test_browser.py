@@ -199,6 +199,18 @@ def test_runs_are_searched_and_overlaid(tab):
 RUNS = "/runs/made_up/paper"
 
 
+def test_a_row_keeps_the_focus_when_the_table_is_updated(tab, results):
+    page = tab.open(RUNS)
+    name = run_id(3, 2)
+    page.locator(f"[id='{name}'] input").focus()
+    results.run(name).finish(as_result(result(97.75, "ViT-Small")))
+    tab.until(f"document.getElementById('{name}').innerText.includes('done')")
+
+    assert page.evaluate("document.activeElement.closest('tr')?.id") == name
+    page.keyboard.press("Space")
+    tab.until("document.querySelectorAll('#runs tr.selected').length === 1")
+
+
 def test_running_runs_are_first_with_step_score_and_sparkline(tab, results):
     """They are updated in place, and a failure shows its reason."""
     page = tab.open(RUNS)

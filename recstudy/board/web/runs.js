@@ -148,9 +148,15 @@ table.on("draw select deselect", refreshSoon);
 curves.addEventListener("toggle", refreshSoon);
 metric.addEventListener("change", refreshSoon);
 refreshSoon();
+let drawn = JSON.stringify(rows);
 document.addEventListener("update", () => {
-  const fresh = read(), selected = chosen().map(id => `#${id}`);
+  const fresh = read(), selected = chosen().map(id => `#${id}`), source = JSON.stringify(fresh.rows);
   if (JSON.stringify(fresh.columns) !== heads) return location.reload();
+  if (source === drawn) return;
+  drawn = source;
+  const focused = document.activeElement, row = focused.closest("#runs tbody tr");
+  const stop = row && [...row.querySelectorAll(STOPS)].indexOf(focused);
   table.clear().rows.add(fresh.rows).draw(false);
   table.rows(selected).select();
+  if (row) document.getElementById(row.id)?.querySelectorAll(STOPS)[stop]?.focus({preventScroll: true});
 });
