@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,8 @@ from objects import ObjectStore, serving
 from recstudy.records import Results
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is loaded
+# a shell's background job ignores Ctrl-C, and so would the commands that the tests start and stop
+signal.signal(signal.SIGINT, signal.default_int_handler)
 # Ray's 15 lets runs starve while other tests compute: 25 s became 240
 os.environ.setdefault("RAY_worker_niceness", "0")
 settings.register_profile("recstudy", max_examples=50, deadline=None)  # a busy machine fails no test
