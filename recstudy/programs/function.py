@@ -53,7 +53,7 @@ class RunContext:
         self.settings, self.seed = settings, trial.settings.seed
         self.folder = trial.records.program_folder
         # A search that stopped the run before has removed its folder. An object store keeps no empty folder.
-        if not (trial.store or self.folder.exists()):
+        if not self.folder.exists() and (trial.records.was_stopped or not trial.store):
             trial.records.keep_epochs(end_epoch=0)
         self.folder.mkdir(parents=True, exist_ok=True)
         self._trial = trial

@@ -36,6 +36,9 @@ class RunFolder:
     Args:
         path: The folder.
         send: Sends changed files to the object store. By default there is no store.
+
+    Attributes:
+        was_stopped: Whether a search had stopped the run before `begin`.
     """
 
     config = _File("config.json")
@@ -54,7 +57,7 @@ class RunFolder:
     program_folder = _File("files")  # of a function or command, such as for checkpoints
 
     def __init__(self, path: Path, send: Callable[[], None] = lambda: None) -> None:
-        self.path, self.send = path, send
+        self.path, self.send, self.was_stopped = path, send, False
 
     @property
     def finished(self) -> bool:
@@ -75,6 +78,7 @@ class RunFolder:
         # Read the log now: a damaged log should fail the run before its training, not after it.
         read_log(self.attempts, Attempt)
         append_record(self.attempts, attempt)
+        self.was_stopped = self.stopped.exists()
         self.stopped.unlink(missing_ok=True)
         if self.failure.exists():
             self.failure.rename(self.path / f"failure-{self.tries - 1:03}.json")

@@ -21,7 +21,7 @@ from pydantic import BaseModel, Field
 import recstudy
 from recstudy import Function, Metric, RunContext, Study, grid
 from recstudy.base.errors import ConfigError
-from recstudy.records import Results, append_line
+from recstudy.records import Results, Stopped, append_line, write_record
 from recstudy.study.plan import make_plan
 
 SCORE = {"accuracy": Metric("%", items=1000)}
@@ -65,7 +65,8 @@ def test_a_function_resumes_from_its_folder_and_reports_each_step_once(tmp_path,
     assert not (run.path / "files").exists()
 
 
-def test_a_run_whose_folder_a_search_has_removed_starts_anew(tmp_path):
+@pytest.mark.parametrize("is_on_store", [False, True])
+def test_a_run_whose_folder_a_search_has_removed_starts_anew(is_on_store, tmp_path, object_store):
     def train(run: RunContext) -> dict[str, float]:
         if run.resumes:
             (run.folder / "state").read_text()
@@ -74,11 +75,16 @@ def test_a_run_whose_folder_a_search_has_removed_starts_anew(tmp_path):
 
     study = study_of(Function(train, name="anew"), {"depth": 1})
     run = make_plan(study).runs[0]
-    folder = Results(tmp_path / "r").create().run(run.id)
+    place = object_store.uri(tmp_path.name) if is_on_store else tmp_path / "r"
+    results = Results(place).create()
+    folder = results.run(run.id)
     folder.path.mkdir(parents=True)
-    append_line(folder.epochs, {"epoch": 0, "loss": 2.0})
+    with results.changing(folder.epochs):
+        append_line(folder.epochs, {"epoch": 0, "loss": 2.0})
+    with results.changing(folder.stopped):
+        write_record(folder.stopped, Stopped(epoch=0, score=None, by="asha"))
 
-    assert set(recstudy.run(study, results=tmp_path / "r", ray=False).runs["status"]) == {"done"}
+    assert set(recstudy.run(study, results=place, ray=False).runs["status"]) == {"done"}
 
 
 @pytest.mark.parametrize(
