@@ -7,6 +7,7 @@ repeats a known inconsistency of a paper. The constants are sentences about one 
 matched published values use, too.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
@@ -27,10 +28,12 @@ IMPORTED = "imported weights, evaluated here and not trained here"
 IMPORTED_RESULTS = "imported results: these runs were executed elsewhere"
 UNEQUAL = 1.5  # ratio of training FLOPs above which the audit lists the variants
 COSTS = ("train_pflop", "train_gflops", "gflops")
-SHORT = 12  # characters of a checksum that are printed
+SHORT = 12  # characters of a checksum or commit that are printed
 MACHINES = "kinds of machine"
 ORIGINS: dict[str, Callable[[Provenance], str]] = {
-    "commits of the code": attrgetter("made_by"),
+    "commits of the code": lambda provenance: re.sub(
+        rf"\b([0-9a-f]{{{SHORT}}})[0-9a-f]+", r"\1", provenance.made_by
+    ),
     "commits of recstudy": attrgetter("recstudy"),
     "sets of package versions": attrgetter("packages"),
     MACHINES: lambda provenance: provenance.hardware.gpu or provenance.hardware.cpu,

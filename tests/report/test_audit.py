@@ -145,7 +145,7 @@ RUNS = {
     "noted repeats of data": of(
         1, provenance={"data_notes": ["cut", "Repeated items: 3 of 24 test images are exact copies"]}
     ),
-    "commits": of(1, provenance={"commit": "fff"}),
+    "commits": of(1, provenance={"commit": "f" * 40}),
     "versions": of(1, provenance={"versions": {"torch": "2.9"}}),
 }
 
