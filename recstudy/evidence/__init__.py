@@ -4,7 +4,7 @@ All functions are pure functions of arrays and numbers. They do not read records
 call them through `recstudy.report`.
 """
 
-from recstudy.evidence.contrasts import at_level, contrast, estimable, interaction_p, ratio
+from recstudy.evidence.contrasts import at_level, contrast, estimable, exact_sum, interaction_p, ratio
 from recstudy.evidence.estimates import (
     LEVEL,
     LINEAR,
@@ -53,6 +53,7 @@ __all__ = [
     "contrast",
     "detectable",
     "estimable",
+    "exact_sum",
     "holm",
     "independent_share",
     "interaction_p",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from math import inf, prod, sqrt
@@ -26,7 +26,7 @@ def contrast(terms: Sequence[tuple[float, Weighted | None]]) -> Estimate:
     if len(known_terms) < len(terms) or not known_terms:
         return Estimate(None, why=Why.NO_RUN)
     n = min(term.n for _, term in known_terms)
-    value = round(sum(weight * term.value for weight, term in known_terms), 9)  # drop rounding errors
+    value = exact_sum(weight * term.value for weight, term in known_terms)
     whys = {term.why for _, term in known_terms}
     if Why.SPLIT in whys:
         return Estimate(value, n=n, why=Why.SPLIT)
@@ -45,7 +45,8 @@ def contrast(terms: Sequence[tuple[float, Weighted | None]]) -> Estimate:
     total = sum(variance for variance, _ in parts)
     if any(term.variance is None for _, term in known_terms) or not total:
         is_equal = Why.EQUAL in whys and whys.issubset(AT_BOUND)
-        return Estimate(value, n=n, why=Why.EQUAL if is_equal else Why.NO_SPREAD)
+        why = Why.EQUAL if is_equal else Why.NO_SPREAD
+        return Estimate(value, n=n, why=whys.pop() if whys in ({Why.CEILING}, {Why.FLOOR}) else why)
     df = total**2 / sum(variance**2 / df for variance, df in parts)  # Satterthwaite (1946)
     term_bounds = [sorted((weight * term.low, weight * term.high)) for weight, term in known_terms]
     reach = sum(low for low, _ in term_bounds), sum(high for _, high in term_bounds)
@@ -53,9 +54,14 @@ def contrast(terms: Sequence[tuple[float, Weighted | None]]) -> Estimate:
         doubt = whys.pop()
     elif not whys.isdisjoint(AT_BOUND):
         doubt = Why.ONE_AT_BOUND
-    error = sqrt(total)
-    estimate = Estimate(value, n=n, df=df, error=error, reach=reach, why=doubt, items=items)
-    return at_level(estimate, LEVEL)
+    n_at_bound = min((term.n for _, term in known_terms if term.why in AT_BOUND), default=0)
+    estimate = Estimate(value, n=n, df=df, error=sqrt(total), reach=reach, why=doubt, items=items)
+    return at_level(replace(estimate, n_at_bound=n_at_bound), LEVEL)
+
+
+def exact_sum(values: Iterable[float]) -> float:
+    """Return the sum of numbers, without the rounding error of numbers with a few decimals."""
+    return round(sum(values), 9)
 
 
 def interaction_p(estimates: Sequence[Estimate]) -> float | None:
@@ -80,7 +86,11 @@ def at_level(estimate: Estimate, level: float) -> Estimate:
     if estimate.value is None or estimate.error is None or estimate.df is None:
         return replace(estimate, level=level)
     half = float(special.stdtrit(estimate.df, (1 + level) / 2)) * estimate.error
-    low, high = max(estimate.value - half, estimate.reach[0]), min(estimate.value + half, estimate.reach[1])
+    low, high = estimate.value - half, estimate.value + half
+    if scale := estimate.scale:
+        middle, half = scale.transform(estimate.value), half / scale.slope(estimate.value)
+        low, high = scale.inverse(middle - half), scale.inverse(middle + half)
+    low, high = max(low, estimate.reach[0]), min(high, estimate.reach[1])
     return replace(estimate, low=low, high=high, level=level)
 
 

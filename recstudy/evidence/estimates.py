@@ -89,6 +89,8 @@ class Estimate:
         overlap: The `overlap` of its fit.
         blocks: The number of blocks if the interval is over the differences of blocks, else 0.
         df_per_seed: The degrees of freedom that one more seed adds; 0 if each variant of a contrast adds one.
+        scale: For a mean over seeds, the scale of its interval and its tests; None if that is linear.
+        n_at_bound: For a contrast, the fewest seeds of a variant whose seeds are all equal; else 0.
     """
 
     value: float | None
@@ -105,11 +107,25 @@ class Estimate:
     overlap: float = 0.0
     blocks: int = 0
     df_per_seed: int = 0
+    scale: Scale | None = None
+    n_at_bound: int = 0
 
     @property
     def interval(self) -> tuple[float, float] | None:
         """Both ends, or None if there is no interval."""
         return None if self.low is None or self.high is None else (self.low, self.high)
+
+    def distance(self, number: float) -> float:
+        """Return the distance of a number from the value on the scale, in the metric's unit at the value.
+
+        It is infinite if the number is not within the bounds of the scale.
+        """
+        value, scale = self.value or 0.0, self.scale
+        if scale is None:
+            return abs(value - number)
+        if not (0.0 if scale.kind == "log" else scale.low) < number < scale.high:
+            return inf
+        return abs(scale.transform(value) - scale.transform(number)) * scale.slope(value)
 
     @property
     def is_over_items(self) -> bool:

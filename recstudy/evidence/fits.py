@@ -303,7 +303,10 @@ class Fit:
         reach = scale.low, scale.high
         result = self.item_result(key)
         items = result.items if result else None
-        return Estimate(mean, low, high, LEVEL, n, spread.df, error, reach, why, items=items)
+        tested_scale = None if scale.kind == "linear" or result else scale
+        return Estimate(
+            mean, low, high, LEVEL, n, spread.df, error, reach, why, items=items, scale=tested_scale
+        )
 
 
 def split(values: Sequence[float], scale: Scale, success_threshold: float | None = None) -> SplitSeeds | None:

@@ -114,6 +114,7 @@ class Question:
         half_width: Half the width of the region; 0 if no margin is stated.
         kind: The kind of the question.
         alpha: The level of the test over all looks, before Holm's correction.
+        is_mean: Whether it is about means themselves, and not about a difference.
     """
 
     weights: Mapping[Any, float]
@@ -123,6 +124,7 @@ class Question:
     half_width: float | None = None
     kind: Kind = Kind.CLAIM
     alpha: float = ALPHA
+    is_mean: bool = False
 
     @property
     def is_two_sided(self) -> bool:
@@ -169,6 +171,8 @@ class Answer:
         chance: The chance of a decision at the study's maximum if the true effect is the estimate plus one
             standard error.
         maximum: The study's maximum number of seeds.
+        seed_range: For a published value, the extended range of our seeds.
+        needs_test: Whether the answer is a test. A number that follows from the config is none.
         runs: Ids of the runs behind the estimate.
     """
 
@@ -184,12 +188,25 @@ class Answer:
     seeds_needed: tuple[int, int] | None = None
     chance: float = 0.0
     maximum: int = 0
+    seed_range: tuple[float, float] | None = None
+    needs_test: bool = True
     runs: tuple[str, ...] = field(default=(), repr=False)
+
+    @property
+    def is_test(self) -> bool:
+        """Whether it counts in the family of tests."""
+        return self.needs_test and self.verdict not in NO_TESTS
 
     @property
     def room(self) -> float | None:
         """Distance from the estimate to the edge of the question's region. None without an estimate."""
         return None if self.estimate.value is None else self.question.room(self.estimate.value)
+
+    @property
+    def distance(self) -> float:
+        """Distance from the estimate to the nearest edge of the region, on the scale of the estimate."""
+        edges = [edge for edge in self.question.region if abs(edge) < inf]
+        return min((self.estimate.distance(edge) for edge in edges), default=inf)
 
     @property
     def adjusted_interval(self) -> tuple[float, float] | None:
@@ -200,16 +217,22 @@ class Answer:
     def unseen_failures(self) -> float | None:
         """The largest share of seeds that may fail unseen if no seed of one side shows a variance."""
         is_at_bound = self.estimate.why in AT_BOUND and self.p is not None
-        return 1 - UNSEEN ** (1 / self.estimate.n) if is_at_bound else None
+        n = self.estimate.n_at_bound or self.estimate.n
+        return 1 - UNSEEN ** (1 / n) if is_at_bound else None
 
     @property
     def shown_difference(self) -> float | None:
-        """For a published value, the smallest distance from our mean that has the verdict `differs`."""
-        prediction = self.prediction
-        if prediction is None or prediction.error is None or prediction.df is None:
+        """For a published value, the distance from our mean beyond which the verdict is `differs`.
+
+        None if it is not possible, such as before the maximum of seeds.
+        """
+        prediction, mean = self.prediction, self.estimate.value
+        if prediction is None or prediction.error is None or prediction.df is None or mean is None:
             return None
-        distance = float(special.stdtrit(prediction.df, 1 - self.alpha / 2)) * prediction.error
-        return max(distance, self.question.half_width or 0.0)
+        if self.estimate.n < max(MIN_SEEDS, self.maximum):
+            return None
+        ends = [*(at_level(prediction, 1 - self.alpha).interval or ()), *(self.seed_range or ())]
+        return max(self.question.half_width or 0.0, *(abs(end - mean) for end in ends))
 
 
 def answer(
@@ -245,7 +268,8 @@ def answer(
         The answer with its p value, or with the reasons why it is not tested.
     """
     has_few_seeds = estimate.n < MIN_SEEDS_IF_SPLIT
-    both_at_bound = estimate.why in (Why.CEILING, Why.FLOOR) and question.half_width is not None
+    has_region = question.half_width is not None or not question.is_mean or estimate.error is None
+    both_at_bound = estimate.why in (Why.CEILING, Why.FLOOR) and has_region
     is_at_bound = estimate.why in AT_BOUND and not both_at_bound and estimate.error is not None
     is_large = abs(estimate.value or 0.0) >= LARGE
     is_over_seeds = not (estimate.is_over_items or estimate.blocks)
@@ -265,6 +289,7 @@ def answer(
     }
     reasons = tuple(reason for reason, is_true in conditions.items() if is_true)
     untested = Answer(question, estimate, prediction=prediction, edge=edge, reasons=reasons, runs=tuple(runs))
+    untested = replace(untested, seed_range=seed_range)
     if estimate.value is None:
         all_lost = lost_runs and not runs_left
         return untested if all_lost else replace(untested, verdict=Verdict.NOT_RUN)
@@ -273,14 +298,14 @@ def answer(
         return untested
     room = question.room(estimate.value)
     if question.kind is not Kind.PUBLISHED or room > 0:
-        return replace(untested, p=_two_sided_p(abs(room), tested.error, tested.df))
+        return replace(untested, p=_two_sided_p(untested.distance, tested.error, tested.df))
     if estimate.n < MIN_SEEDS:
         return replace(untested, reasons=(Reason.TOO_FEW_SEEDS,))
     if prediction is None or prediction.error is None or prediction.df is None:
         return untested
     # The published value is one run: it differs from a mean of n runs by a standard error of s sqrt(1 + 1/n).
     value = question.center
-    p = _two_sided_p(abs(estimate.value - value), prediction.error, prediction.df)
+    p = _two_sided_p(prediction.distance(value), prediction.error, prediction.df)
     is_in_range = seed_range is not None and seed_range[0] <= value <= seed_range[1]
     cautions = [Reason.NO_MARGIN] * (not question.half_width) + [Reason.IN_RANGE] * is_in_range
     return replace(untested, p=1.0 if is_in_range else p, reasons=tuple(cautions))
@@ -312,7 +337,7 @@ def judge(
     questions = list(zip(answers, looks, contrasts or range(len(answers)), strict=True))
     p_values: dict[Hashable, float] = {}
     for answer, look, key in questions:
-        if answer.verdict not in NO_TESTS:
+        if answer.is_test:
             level = _level(answer, look)
             # A p value at the level of its look counts as alpha, so that Holm can compare different looks.
             has_p = answer.p is not None and level > 0
@@ -322,7 +347,7 @@ def judge(
     ranks = {key: rank for rank, key in enumerate(sorted(p_values, key=p_values.__getitem__))}
     judged = []
     for answer, look, key in questions:
-        if answer.verdict not in NO_TESTS:
+        if answer.is_test:
             # Holm's share of the level: 1 / (m - j + 1) for the j-th smallest p, and for open questions the
             # share of the smallest open p.
             decided = sum(p < look.alpha for p in adjusted.values())
@@ -376,8 +401,8 @@ def _verdict(answer: Answer) -> Verdict:
     if is_inside:
         return Verdict.SUPPORTED
     _, high = answer.adjusted_interval or (-inf, inf)
-    # The claimed direction may still be true if the interval has values above 0.
-    may_be_positive = (question.lower_bound or 0.0) > max(0.0, value) and high > 0
+    # The claimed direction of a difference may still be true if the interval has values above 0.
+    may_be_positive = not question.is_mean and (question.lower_bound or 0.0) > max(0.0, value) and high > 0
     return Verdict.SMALLER if may_be_positive else Verdict.CONTRADICTED
 
 
@@ -403,7 +428,7 @@ def _with_power(answer: Answer, looks: Looks, share: float) -> Answer:
         return replace(answer, chance=float(chance))
     edge = answer.edge or estimate
     spread = edge.error or estimate.error, edge.df or estimate.df
-    analysis = PowerAnalysis(abs(room), *spread, estimate.n, variants, estimate.overlap)
+    analysis = PowerAnalysis(answer.distance, *spread, estimate.n, variants, estimate.overlap)
     seeds_needed, chance = analysis.seeds_needed(looks, share), analysis.chance(looks, share)
     return replace(answer, seeds_needed=seeds_needed, chance=chance)
 

@@ -224,7 +224,8 @@ class PowerAnalysis:
         # The number for the estimate alone is too small if the estimate is too large by luck: at a true
         # effect of half a standard deviation it decides 45 % of studies instead of 80 %.
         lower = self._seeds(self.room, looks, share)
-        upper = self._seeds(self._lower_quartile(), looks, share)
+        # the quartile is of the effect's size, so that near 0 it is larger than the estimate
+        upper = self._seeds(min(self.room, self._lower_quartile()), looks, share)
         return (lower, upper) if lower and upper else None
 
     def _seeds(self, true_room: float, looks: Looks, share: float) -> int:

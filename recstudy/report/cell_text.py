@@ -65,8 +65,10 @@ def _measured_content(cell: Cell, value: float, form: str) -> Content:
     if estimate.why in (Why.CEILING, Why.FLOOR) and estimate.n > 1:
         seeds = f"{estimate.n} of {plural(estimate.n, 'seed')}"
         if split:
-            lower_bound = f"\N{GREATER-THAN OR EQUAL TO} {100 * split.low:.0f} %"
-            seeds = f"{split.learned} of {split.total} learned, {lower_bound}"
+            bound = f"\N{GREATER-THAN OR EQUAL TO} {100 * split.low:.0f} %"
+            if not split.learned:
+                bound = f"\N{LESS-THAN OR EQUAL TO} {100 * split.high:.0f} %"
+            seeds = f"{split.learned} of {split.total} learned, {bound}"
         return Number(value, form), f" ({seeds})"
     # some seeds learned and others did not: a mean of both would describe no run
     if split and estimate.why is Why.SPLIT:

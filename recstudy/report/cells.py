@@ -15,7 +15,15 @@ from itertools import groupby
 from recstudy.evidence import LINEAR, Estimate, contrast, over_items
 from recstudy.programs.metric import METRICS
 from recstudy.records.runs import Row, distinct
-from recstudy.report.fits import MAX_RUNS, estimates_of, item_scores, scale_of, scored_runs, weighted_mean
+from recstudy.report.fits import (
+    MAX_RUNS,
+    estimates_of,
+    item_scores,
+    scale_of,
+    scored_runs,
+    weighted_mean,
+    with_shared_seeds,
+)
 from recstudy.report.names import improved_metric, metric
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.table import TableRow
@@ -43,7 +51,7 @@ class Cell:
         matches: The published values for the cell.
         problem: Why finished runs give no number.
         best: Whether no other cell is significantly better.
-        tied: Whether no difference between compared cells is significant.
+        tied: Whether the difference from the best cell was tested and is not significant.
     """
 
     records: StudyRecords = field(repr=False, compare=False)
@@ -167,7 +175,11 @@ def weighted_cell(records: StudyRecords, weights: Mapping[int, float], name: str
     if len(weights) < 2 or result.value is None:
         return result
     means = [(weight, weighted_mean(records, index, name)) for index, weight in weights.items()]
-    return replace(result, estimate=replace(contrast(means), n=result.n))
+    sides = [
+        (weight, {run.seed: run.number(name) for run in result.counted if run.variant == index})
+        for index, weight in weights.items()
+    ]
+    return replace(result, estimate=replace(with_shared_seeds(records, sides, contrast(means)), n=result.n))
 
 
 def cell_of(records: StudyRecords, variants: Sequence[int], name: str, runs: Sequence[Row]) -> Cell:

@@ -15,8 +15,7 @@ from itertools import islice
 from typing import Any
 
 from recstudy.base.errors import ConfigError
-from recstudy.evidence import Answer, Kind, Question, Verdict, answer, contrast, judge
-from recstudy.evidence.questions import NO_TESTS
+from recstudy.evidence import Answer, Kind, Question, Verdict, answer, judge
 from recstudy.report.cells import Cell, cell
 from recstudy.report.claims import QuestionPart
 from recstudy.report.fits import fits_of
@@ -87,7 +86,7 @@ def family(records: StudyRecords, part: QuestionPart) -> Family:
     part_family = ask(records, part)
     other_tests = all_answers.tests + part_family.more_tests
     rows = tuple(_judged(records, part_family.rows, other_tests))
-    tests = other_tests + sum(row.verdict not in NO_TESTS for row in rows)
+    tests = other_tests + sum(row.answer.is_test for row in rows)
     return replace(part_family, rows=rows, adjusted_for=tests)
 
 
@@ -107,7 +106,7 @@ def published_values(records: StudyRecords) -> list[PublishedValue]:
 
 def published_tests(records: StudyRecords) -> dict[str, tuple[str, int]]:
     """Return digest -> words and the number of tests, for each published value that is tested."""
-    tested = [value for value in published_values(records) if value.answer.verdict not in NO_TESTS]
+    tested = [value for value in published_values(records) if value.answer.is_test]
     targets = {published_key(value.match.target): value.match.target for value in tested}
     counts = Counter(published_key(value.match.target) for value in tested)
     return {
@@ -148,7 +147,7 @@ def _study_family(records: StudyRecords) -> StudyFamily:
     # A difference that repeats a claim is the same test.
     contrasts = [question.contrast_key for question in questions]
     pairs = zip(contrasts, questions, strict=True)
-    tested = {contrast for contrast, question in pairs if question.answer.verdict not in NO_TESTS}
+    tested = {contrast for contrast, question in pairs if question.answer.is_test}
     dropped = sum(count for _, count in records.plan.dropped.values())
     dropped += sum(part.more_tests for part in parts.values())
     tests = len(tested) + dropped
@@ -177,20 +176,19 @@ def _published(records: StudyRecords) -> Iterator[PublishedValue]:
 def _published_value(label: str, cell: Cell, match: MatchedTarget) -> PublishedValue:
     """Test a published value alone. A number that follows from the config needs no test."""
     region = {"center": match.value, "half_width": match.margin, "alpha": cell.records.plan.alpha}
-    question = Question({"ours": 1.0}, kind=Kind.PUBLISHED, **region)
-    result = Answer(question, cell.estimate, runs=cell.run_ids)
+    question = Question({"ours": 1.0}, kind=Kind.PUBLISHED, is_mean=True, **region)
+    is_computed = metric(match.target.metric).computed
+    result = Answer(question, cell.estimate, Verdict.NOT_RUN, needs_test=not is_computed, runs=cell.run_ids)
     if match.reasons:
         result = replace(result, verdict=Verdict.NOT_COMPARABLE, reasons=match.reasons)
-    elif metric(match.target.metric).computed and cell.counted:
+    elif is_computed and cell.counted:
         distance = max(abs(value - match.value) for value in cell.values)
         result = replace(result, verdict=Verdict.AGREES if distance <= match.margin else Verdict.DIFFERS)
-    else:
-        edge = seed_range = None
+    elif not is_computed:
+        seed_range = None
         fits, index = fits_of(cell.records, cell.source), cell.variants[0]
         if len(cell.variants) == 1 and not cell.ours and index in fits:
-            fit, key = fits[index]
-            edge = contrast([(1.0, fit.weighted(key, match.margin))])  # docs/statistics.md
-            seed_range = fit.extended_range(cell.values)
+            seed_range = fits[index][0].extended_range(cell.values)
         lost_runs = cell.count("failed", "diverged")  # the remaining runs may be the lucky ones
         result = answer(
             question,
@@ -198,8 +196,7 @@ def _published_value(label: str, cell: Cell, match: MatchedTarget) -> PublishedV
             cell.runs_left,
             lost_runs,
             cell.run_ids,
-            edge,
-            cell.prediction,
-            seed_range,
+            prediction=cell.prediction,
+            seed_range=seed_range,
         )
     return PublishedValue(label, cell, match, result)

@@ -14,7 +14,7 @@ from math import inf
 from operator import itemgetter
 from typing import NamedTuple
 
-from recstudy.evidence import ALPHA, Kind, Reason, Verdict
+from recstudy.evidence import ALPHA, MAX_SEEDS, Kind, Reason, Verdict
 from recstudy.evidence.questions import MIN_SEEDS_IF_SPLIT
 from recstudy.records.runs import STATUSES, distinct
 from recstudy.report.caveats import interim_words
@@ -51,7 +51,7 @@ METHOD = (
     " need, published values, and failed or missing runs."
 )
 NO_RESULT = "No result yet"
-NO_DIFFERENCE = "No significant difference"
+NO_DIFFERENCE, NO_VERDICT = "No significant difference", "No verdict"
 SOURCES = ("in the search", "over fresh seeds")  # of a trial's score
 AGAINST = (Verdict.CONTRADICTED, Verdict.SMALLER)  # verdicts that need the claimed margin to be understood
 PUBLISHED = (  # the order in which verdicts on published values are counted
@@ -62,8 +62,12 @@ TIES = 3  # best variants that a sentence names, else it names the first
 UNLIKELY = "unlikely to be decided"
 # reasons that more seeds remove
 NEED_SEEDS = (Reason.NO_SPREAD, Reason.TOO_FEW_SEEDS, Reason.ONE_SEED, Reason.MAY_SPLIT, Reason.ONE_AT_BOUND)
-UNKNOWN_SPREAD = {Reason.NO_SPREAD: " between single runs, whose variance is unknown"}
-UNKNOWN_SPREAD |= {key: f": {key}" for key in (Reason.EQUAL_SEEDS, Reason.ONE_AT_BOUND, Reason.TOO_LARGE)}
+UNKNOWN_SPREAD = {Reason.NO_SPREAD: ", whose variance over seeds is unknown"}
+UNTESTED = (
+    Reason.RUNS_LOST, Reason.SPLIT, Reason.MAY_SPLIT, Reason.ONE_SEED, Reason.CEILING, Reason.EQUAL_SEEDS,
+    Reason.ONE_AT_BOUND, Reason.TOO_LARGE,
+)  # fmt: skip
+UNKNOWN_SPREAD |= {reason: f": {reason}" for reason in UNTESTED}
 SIGNIFICANT, TIED = "significant", "tied"
 
 
@@ -136,10 +140,16 @@ def _findings(records: StudyRecords) -> list[Sentence]:
     if (is_ranked and not any(records.blocks)) or not (decided or undecided):
         has_answer = bool(decided or undecided)
         best = _best_variant(records)
-        decided[1:1] = [sentence for sentence in best if sentence.verdict != NO_DIFFERENCE or not has_answer]
+        decided[1:1] = [
+            sentence
+            for sentence in best
+            if sentence.verdict not in (NO_DIFFERENCE, NO_VERDICT) or not has_answer
+        ]
     last = [*undecided[:1], *_published(records), *_missing_runs(records, waiting)]
     sentences = [*_select(decided, MAX_SENTENCES - len(last)), *last]
-    return sentences or [Sentence(NO_DIFFERENCE, "no table of this report compares variants")]
+    several = len(records.variants) > 1
+    text = "no difference between variants was tested" if several else "the study has one variant"
+    return sentences or [Sentence(NO_VERDICT, text)]
 
 
 def _select(sentences: Sequence[Sentence], count: int) -> list[Sentence]:
@@ -240,17 +250,23 @@ def _grouped(rows: Sequence[QuestionRow]) -> Iterator[tuple[bool, Sentence]]:
         if count:
             yield True, Sentence("Undecided", f"{plural(count, 'difference')}{words}")
     for row in rows:
-        if Reason.SIGNS_DIFFER in row.answer.reasons:
+        is_tied_in_a_block = row.verdict is Verdict.NO_DIFFERENCE and _varies(row)
+        if Reason.SIGNS_DIFFER in row.answer.reasons or is_tied_in_a_block:
             marks = [mark for mark in row.marks if mark.startswith(DIFFERS)]
             yield True, Sentence("Undecided", join_texts(f"{inline(row.metric)} of {row.label}", *marks))
 
 
 def _outcome(row: QuestionRow) -> str:
     if row.verdict is Verdict.NO_DIFFERENCE:
-        return TIED
+        return "" if _varies(row) else TIED
     if row.kind is Kind.EFFECT and row.verdict in (Verdict.HIGHER, Verdict.LOWER):
         return SIGNIFICANT
     return row.outcome or row.verdict
+
+
+def _varies(row: QuestionRow) -> bool:
+    """Return whether the differences in the blocks differ, so that one block speaks for all."""
+    return bool(row.in_blocks) and any(mark.startswith(DIFFERS) for mark in row.marks)
 
 
 def _fields(rows: Sequence[QuestionRow], is_tied: bool) -> dict[str, str]:
@@ -283,7 +299,10 @@ def _seeds_needed(rows: Sequence[QuestionRow]) -> str:
     if not seeds:
         return ""
     fewest = "" if seeds[0] == seeds[-1] else f"{seeds[0]:,} to "
-    return f"; differences of this size need about {fewest}{plural(seeds[-1], 'more seed')} per variant"
+    most = plural(seeds[-1], "more seed")
+    if any(row.answer.seeds_needed is None for row in rows):
+        most = f"{seeds[-1]:,} or over {MAX_SEEDS:,} more seeds"
+    return f"; differences of this size need about {fewest}{most} per variant"
 
 
 # --- tables
@@ -323,11 +342,14 @@ def _leaders(table: TableData) -> Sentence | None:
         text = f"{label} with {cell_text(first)}, of {count:,} variants; {note}"
         return Sentence("Best", f"by {name}, {text}", f"by {name}, {label} with {cell_text(first)}")
     if best:
-        tie = " tie without a significant difference" * (is_single and len(best) > 1)
+        all_tied = all(cell.tied for _, cell in cells)
+        tie = " tie without a significant difference" if all_tied else ", not all of which were tested"
+        tie *= is_single and len(best) > 1
         over = "test items" if first_estimate.is_over_items else "seeds"
         text = f"by {name}, {join_labels(best, ', ')}{tie}, 95 % CIs over {over}"
         return Sentence("Best", text, f"by {name}, {join_labels(best, ', ', 1)}{tie}")
-    return Sentence(NO_DIFFERENCE, f"between variants by {name} ({reason})")
+    is_tested = any(cell.has_spread for _, cell in cells)
+    return Sentence(NO_DIFFERENCE if is_tested else NO_VERDICT, f"between variants by {name} ({reason})")
 
 
 def _best_trial(table: TableData) -> Sentence | None:

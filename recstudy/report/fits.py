@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import lru_cache
 from math import inf, sqrt
 from pathlib import Path
+from statistics import variance
 
 from recstudy.base.errors import StorageError
 from recstudy.base.lazy import np
@@ -25,6 +26,7 @@ from recstudy.evidence import (
     Why,
     at_level,
     contrast,
+    exact_sum,
     independent_share,
     items_error,
 )
@@ -256,11 +258,68 @@ def estimates_of(records: StudyRecords, runs: Sequence[Row], name: str) -> tuple
     if len(values) == 1:
         fit, key = fits[runs[0].variant]
         return fit.estimate(key), fit.prediction(key)
-    terms = [(len(values[index]) / len(runs), weighted_mean(records, index, name)) for index in values]
-    mean = replace(contrast(terms), n=len(runs))
+    shares = {index: len(values[index]) / len(runs) for index in values}
+    terms = [(share, weighted_mean(records, index, name)) for index, share in shares.items()]
+    sides = [(shares[index], {run.seed: run.number(name) for run in values[index]}) for index in values]
+    mean = replace(with_shared_seeds(records, sides, contrast(terms)), n=len(runs))
     # one more run has the variance of a run plus that of the mean: n + 1 times the latter
     error = None if mean.error is None else mean.error * sqrt(len(runs) + 1)
     return mean, at_level(replace(mean, error=error), mean.level)
+
+
+def is_within_seeds(records: StudyRecords, estimate: Estimate) -> bool:
+    """Return whether a contrast, given that of the means, is taken within the seeds, as in a paired study."""
+    # why the contrast of means needs care, or has no interval, although there is one within the seeds
+    whys = (None, Why.NO_SPREAD, Why.MAY_SPLIT, Why.ONE_AT_BOUND)
+    return records.plan.paired and not estimate.is_over_items and estimate.why in whys
+
+
+def within_seeds(
+    records: StudyRecords, terms: Sequence[tuple[float, Mapping[int, float]]], why: Why | None
+) -> Estimate:
+    """Return the mean of a contrast within each seed that all variants have.
+
+    Args:
+        records: The study's records.
+        terms: Weight and value by seed of each variant.
+        why: Why the contrast of the means needs care.
+    """
+    seeds = set.intersection(*(set(by_seed) for _, by_seed in terms))
+    sums = [exact_sum(weight * by_seed[seed] for weight, by_seed in terms) for seed in sorted(seeds)]
+    estimate = replace(Fit({0: sums}, overlap=records.plan.overlap).estimate(0), df_per_seed=1)
+    if estimate.why is Why.EQUAL:  # equal differences of seeds that differ
+        return replace(estimate, why=Why.NO_SPREAD)
+    return estimate if estimate.error is None else replace(estimate, why=why)
+
+
+def with_shared_seeds(
+    records: StudyRecords, terms: Sequence[tuple[float, Mapping[int, float]]], estimate: Estimate
+) -> Estimate:
+    """Widen an average over several variants of a table if the values of one seed vary together.
+
+    A table may have several lines of one trained model, such as its scores on several benchmarks. The sum of
+    each side within a seed has a variance that holds whether or not the lines are of one model. It counts if
+    it is larger than that of independent runs.
+
+    Args:
+        records: The study's records.
+        terms: Weight and value by seed of each variant.
+        estimate: The weighted sum of means, with the variance of independent runs.
+    """
+    sides = [[term for term in terms if sign * term[0] > 0] for sign in (1, -1)]
+    if not records.plan.imported or max(map(len, sides)) < 2:
+        return estimate
+    parts = []
+    for side in filter(None, sides):
+        seeds = set.intersection(*(set(by_seed) for _, by_seed in side))
+        sums = [sum(weight * by_seed[seed] for weight, by_seed in side) for seed in sorted(seeds)]
+        if len(sums) > 1:
+            parts.append((variance(sums) / len(sums), len(sums) - 1))
+    total = sum(side_variance for side_variance, _ in parts)
+    if estimate.error is None or total <= estimate.error**2:
+        return estimate
+    df = total**2 / sum(side_variance**2 / df for side_variance, df in parts)
+    return at_level(replace(estimate, error=sqrt(total), df=df), estimate.level)
 
 
 def are_over_items(records: StudyRecords) -> bool:

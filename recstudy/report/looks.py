@@ -1,7 +1,7 @@
 """The looks (interim analyses) at a study: when its verdicts were read, and at how many seeds."""
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -18,30 +18,36 @@ class RecordedLooks:
     Args:
         plan: Of the study.
         looks: The looks, oldest first.
-        run_ids: The ids of each variant's runs.
+        seeds: For each variant, run id -> seed.
         ended_ids: The ids of the ended runs.
         untested_seeds: The largest number of seeds without a test.
     """
 
     plan: PlanRecord
     looks: Sequence[Look]
-    run_ids: Sequence[Sequence[str]]
+    seeds: Sequence[Mapping[str, int]]
     ended_ids: set[str]
     untested_seeds: int
 
     def at_study(self) -> Looks:
         """Return the looks at the whole study, with the present look."""
         seeds = whole_seeds(self.plan, self.ended_ids)
-        looks = self.at(range(len(self.run_ids)))
+        looks = self.at(range(len(self.seeds)))
         # lines of a table may have fewer seeds of some variants
         seeds = 0 if self.plan.imported and looks.seed_counts else seeds
         counts = {*looks.seed_counts, seeds, *self.plan.most_seeds.values()}
         return replace(looks, seed_counts=self._tested(counts))
 
     def at(self, variants: Iterable[int]) -> Looks:
-        """Return the looks at these variants: how many seeds all of them had at each reading of verdicts."""
+        """Return the looks at these variants: how many seeds all of them had at each reading of verdicts.
+
+        In a paired study, these are the seeds that all of them have.
+        """
         # If the maximum was changed or removed after verdicts were read, the earlier maximum counts.
+        variants = list(variants)
         firsts = [self._first_readings[index] for index in variants]
+        if self.plan.paired:
+            firsts = [self._first_common_readings(variants)]
         readings = sorted({reading for first in firsts for reading in first})
         # At each reading, the variant with the fewest runs limits the number of common seeds.
         look_sizes = {min(bisect_right(first, reading) for first in firsts) for reading in readings}
@@ -55,11 +61,25 @@ class RecordedLooks:
     @cached_property
     def _first_readings(self) -> list[list[int]]:
         """For each variant, the indices of the looks that first included its runs, in ascending order."""
+        return [sorted(readings.values()) for readings in self._reading_of_seeds]
+
+    def _first_common_readings(self, variants: Iterable[int]) -> list[int]:
+        """Return the indices of the looks that first included each seed of all these variants, in order."""
+        readings = [self._reading_of_seeds[index] for index in variants]
+        common_seeds = set.intersection(*map(set, readings)) if readings else set[int]()
+        return sorted(max(of_variant[seed] for of_variant in readings) for seed in common_seeds)
+
+    @cached_property
+    def _reading_of_seeds(self) -> list[dict[int, int]]:
+        """For each variant, seed -> the index of the look that first included its run."""
         first: dict[str, int] = {}
         for position, look in enumerate(self.looks):
             for run_id in look.runs:
                 first.setdefault(run_id, position)
-        return [sorted(first[run_id] for run_id in run_ids if run_id in first) for run_ids in self.run_ids]
+        return [
+            {seed: first[run_id] for run_id, seed in of_variant.items() if run_id in first}
+            for of_variant in self.seeds
+        ]
 
     @cached_property
     def _max_seeds(self) -> int:

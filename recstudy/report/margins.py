@@ -15,8 +15,9 @@ from typing import Any
 from recstudy.base.errors import ConfigError, choices
 from recstudy.evidence import Estimate
 from recstudy.report.blocks import Block, block_words, differ
+from recstudy.report.blocks import scope as these
 from recstudy.report.claims import Effects
-from recstudy.report.contrasts import Weights, average
+from recstudy.report.contrasts import Contrasts, Weights, average
 from recstudy.report.fits import weighted_mean
 from recstudy.report.names import axis_title, difference_form, level_words, metric, value_text
 from recstudy.report.question_rows import Family, QuestionRow
@@ -52,7 +53,7 @@ def ask_margins(
     part: Effects,
     variants: Mapping[int, Mapping[str, Any]],
     axes: Sequence[str],
-    ask: Callable[[Weights], QuestionRow],
+    ask: Callable[[Contrasts], QuestionRow],
 ) -> Family:
     """Ask how much each level of an axis differs from its base level. The largest effect comes first.
 
@@ -61,7 +62,7 @@ def ask_margins(
         part: The part.
         variants: Variant -> its level on each axis of the grid, blocks included.
         axes: The axes whose levels are compared.
-        ask: Asks about the difference that a contrast is.
+        ask: Asks about the difference that the contrasts of all blocks are.
 
     Raises:
         ConfigError: An axis lacks its stated base level, or no axis has levels that share settings.
@@ -83,7 +84,7 @@ def ask_margins(
         if base not in places and (blocks or base is not None):
             have = choices(map(value_text, places))
             raise ConfigError(f"effects {part.name!r}: {axis!r} has no level {base!r}: there are {have}")
-        effects += [_ask_axis(part.metric, axis, places, blocks, base, ask)] if blocks else []
+        effects += [_ask_axis(records, part.metric, axis, places, blocks, base, ask)] if blocks else []
     if not effects:
         raise ConfigError(f"effects {part.name!r}: the levels of no axis share the settings of the others")
     effects.sort(key=lambda rows: max(abs(row.estimate.value or 0.0) for row in rows), reverse=True)
@@ -104,16 +105,18 @@ def mark_differing(row: QuestionRow, estimates: Sequence[Estimate]) -> QuestionR
 
 
 def _ask_axis(
+    records: StudyRecords,
     name: str,
     axis: str,
     places: Places,
     blocks: Sequence[Block],
     base: Any,
-    ask: Callable[[Weights], QuestionRow],
+    ask: Callable[[Contrasts], QuestionRow],
 ) -> list[QuestionRow]:
     """Ask how much each level of one axis differs from the base, on average over settings of the others.
 
-    A mark says if the difference differs between these settings.
+    A mark says if the difference differs between these settings. If it differs between the study's blocks,
+    it is asked in each block.
     """
     rows, total = [], len({*chain(*places.values())})
     group = level_words(axis, base)
@@ -125,11 +128,17 @@ def _ask_axis(
         names = choices(axis_title(axis_name) for axis_name, _ in blocks[0])
         scope = f"on average over {of_total}{total} settings of {names}"
     for level in (level for level in places if level != base):
-        pairs = [(places[level][block], places[base][block]) for block in blocks]
-        contrasts = [{ours: {name: 1.0}, theirs: {name: -1.0}} for ours, theirs in pairs]
-        row = ask(average(contrasts))
-        row = mark_differing(row, [ask(weights).estimate for weights in contrasts])
+        by_block: dict[Block, list[Weights]] = {}
+        for block in blocks:
+            ours, theirs = places[level][block], places[base][block]
+            by_block.setdefault(records.blocks[ours], []).append({ours: {name: 1.0}, theirs: {name: -1.0}})
+        row = ask([(block, average(contrasts)) for block, contrasts in by_block.items()])
+        varies = any(mark.startswith(DIFFERS) for mark in row.marks)
+        if not varies:
+            settings = [((), weights) for contrasts in by_block.values() for weights in contrasts]
+            row = mark_differing(row, [ask([setting]).estimate for setting in settings])
         label = level_words(axis, level)
         row = replace(row, label=label, contrast=f"{label} minus {group}")
-        rows.append(replace(row, group=f"{group}, {scope}".removesuffix(", ")))
+        place = f"in each of {these(list(by_block))}" if varies else scope
+        rows.append(replace(row, group=f"{group}, {place}".removesuffix(", ")))
     return rows

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from math import inf, sqrt
-from statistics import variance
+from math import inf
 from typing import Any
 
 from recstudy.base.errors import ConfigError, choices, nearest
@@ -24,11 +23,10 @@ from recstudy.evidence import (
     Reason,
     Scale,
     Verdict,
-    Why,
     answer,
-    at_level,
     contrast,
     estimable,
+    exact_sum,
     holm,
     mcnemar,
     mean_of,
@@ -46,7 +44,18 @@ from recstudy.report.claims import (
     QuestionPart,
 )
 from recstudy.report.contrasts import Contrasts, Weights, average, variants_of, weights_each
-from recstudy.report.fits import MAX_RUNS, Fits, fits_of, item_scores, protocol, scale_of, seeds_of
+from recstudy.report.fits import (
+    MAX_RUNS,
+    Fits,
+    fits_of,
+    is_within_seeds,
+    item_scores,
+    protocol,
+    scale_of,
+    seeds_of,
+    with_shared_seeds,
+    within_seeds,
+)
 from recstudy.report.margins import ask_margins, mark_differing
 from recstudy.report.names import (
     at_alpha,
@@ -98,7 +107,8 @@ def _claim(records: StudyRecords, claim: Claim) -> QuestionRow:
     region = {"lower_bound": low, "upper_bound": high, "half_width": claim.within}
     region |= {"alpha": claim.alpha} if claim.alpha else {}
     row = _ask(records, claim.metric, region, contrasts, waiting_variants, claim.over == "blocks", claim.each)
-    if not claim.each and len(contrasts) == 1 == len(claim.sides) - 1:
+    are_levels = all(isinstance(side, Mapping) for side in claim.sides)
+    if are_levels and not claim.each and len(contrasts) == 1 == len(claim.sides) - 1:
         pairs = _pairs_of_settings(records, claim, contrasts[0][1])
         row = mark_differing(
             row, [_ask_contrast(records, claim.metric, region, pair).estimate for pair in pairs]
@@ -278,7 +288,7 @@ def _effects(records: StudyRecords, part: Effects) -> Family:
     if not levels:
         raise ConfigError(f"effects {part.name!r}: no axis has two levels among its variants")
     if part.base is not None or any(len(axis_levels) > 2 for axis_levels in levels.values()):
-        ask_difference = partial(_ask_contrast, records, part.metric, DIFFERENCE)
+        ask_difference = partial(_ask, records, part.metric, DIFFERENCE)
         blocks_and_levels = {
             index: {**dict(records.blocks[index]), **{axis: records.level(index, axis) for axis in levels}}
             for index in cells
@@ -341,7 +351,8 @@ def _ask(
         return rows[0]
     blocks, estimates = [block for block, _ in contrasts], [row.estimate for row in rows]
     mark = scope(blocks)
-    if not has_block_test and differ(estimates):
+    # Blocks differ in difficulty, so a mean over them is one statement.
+    if not (has_block_test or rows[0].answer.question.is_mean) and differ(estimates):
         row, values = weakest(rows), []
         for estimate, block in zip(estimates, blocks, strict=True):
             if estimate.value is not None:
@@ -409,22 +420,24 @@ def _ask_contrast(
     lost_rows = tuple(row for row in ended_rows if row.id not in valued_ids)
     waiting = waiting or [*weights]
     runs_left = sum(row.status not in FINAL_STATUSES for row in records.rows_of(waiting))
-    fields = {"alpha": records.plan.alpha, **region}
+    is_mean = all(term.weight > 0 and len(term.direction) == 1 for term in terms)
+    fields = {"alpha": records.plan.alpha, "is_mean": is_mean, **region}
     question = Question({term.variant: term.weight for term in terms}, **fields)
     estimate, edge = contrast([term.weighted() for term in terms]), None
-    is_per_seed = records.plan.paired and len(terms) > 1 and not estimate.is_over_items
-    if is_per_seed and estimate.why in (None, Why.NO_SPREAD):
-        terms = _with_common_seeds(terms)  # the contrast is within a seed
+    sides = [(term.weight, term.by_seed) for term in terms]
+    mean = terms[0].fit.estimate(terms[0].key) if is_mean and len(terms) == 1 and terms[0].fit else None
+    if mean and mean.scale and terms[0].weight == 1:
+        estimate = mean
+    elif len(terms) > 1 and is_within_seeds(records, estimate):
+        terms = _with_common_seeds(terms)
         run_ids = [run.id for term in terms for run in term.runs]
-        seeds = sorted(terms[0].by_seed)
-        differences = [sum(term.weight * term.by_seed[seed] for term in terms) for seed in seeds]
-        estimate = Fit({0: differences}, overlap=records.plan.overlap).estimate(0)
-        estimate = replace(estimate, df_per_seed=1)
-    elif question.half_width:  # equivalence is tested at the edge of its margin (docs/statistics.md)
+        estimate = within_seeds(records, sides, estimate.why)
+    else:
+        # equivalence is tested at the edge of its margin (docs/statistics.md)
         margin = question.half_width
-        edge = contrast([term.weighted(margin) for term in terms])
-    elif records.plan.imported and len(terms) > 2:
-        estimate = _with_shared_seeds(terms, estimate)
+        edge = contrast([term.weighted(margin) for term in terms]) if margin else None
+        estimate = with_shared_seeds(records, sides, estimate)
+        edge = edge and with_shared_seeds(records, sides, edge)
     estimate = replace(estimate, overlap=records.plan.overlap)
     tested = answer(question, estimate, runs_left, len(lost_rows), run_ids, edge)
     wide = any(term.fit.has_wide_spread(term.key) for term in terms if term.fit)
@@ -437,27 +450,6 @@ def _ask_contrast(
     if tested.unseen_failures:
         marks.append(f"up to {100 * tested.unseen_failures:.0f} % of seeds may fail unseen")
     return QuestionRow(name, tested, terms, runs_left, lost_rows, tuple(marks))
-
-
-def _with_shared_seeds(terms: Sequence[Term], estimate: Estimate) -> Estimate:
-    """Widen an average over several variants if the values of one seed vary together.
-
-    A table may have several lines of one trained model, such as its scores on several benchmarks. The sum of
-    each side within a seed has a variance that holds whether or not the lines are of one model. It counts if
-    it is larger than that of independent runs.
-    """
-    parts = []
-    for sign in (1, -1):
-        side = [term for term in terms if sign * term.weight > 0]
-        seeds = set.intersection(*(set(term.by_seed) for term in side)) if side else set()
-        sums = [sum(term.weight * term.by_seed[seed] for term in side) for seed in sorted(seeds)]
-        if len(sums) > 1:
-            parts.append((variance(sums) / len(sums), len(sums) - 1))
-    total = sum(side_variance for side_variance, _ in parts)
-    if estimate.error is None or total <= estimate.error**2:
-        return estimate
-    df = total**2 / sum(side_variance**2 / df for side_variance, df in parts)
-    return at_level(replace(estimate, error=sqrt(total), df=df), estimate.level)
 
 
 def _with_common_seeds(terms: Sequence[Term]) -> tuple[Term, ...]:
@@ -508,7 +500,7 @@ def _valued_runs(records: StudyRecords, index: int, direction: Direction) -> lis
 
 
 def _value(row: Row, direction: Direction) -> float:
-    return sum(weight * row.number(name) for name, weight in direction)
+    return exact_sum(weight * row.number(name) for name, weight in direction)
 
 
 def best_by(records: StudyRecords, by: str, variants: Sequence[int]) -> int:

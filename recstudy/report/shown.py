@@ -228,7 +228,7 @@ class RenderedPart:
 
     def latex_for(self, paper: Paper) -> str:
         """Return the LaTeX of the table. If the page is too narrow, the table is split into parts."""
-        return latex(self.table, paper, self.marked_finding) if self.table else ""
+        return latex(self.table, paper, self.marked_finding or self.interim) if self.table else ""
 
     def write(self, report_files: ReportFiles, file: str) -> str:
         """Write the files of the part under this name, and return HTML that links to them."""

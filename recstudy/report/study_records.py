@@ -245,10 +245,11 @@ class StudyRecords:
         """The looks (interim analyses) at the runs."""
         # Before a run has ended, there are no verdicts to read.
         looks = read_looks(self.results, self.plan) if self.ended_ids else []
-        run_ids = [[row.id for row in rows] for rows in self.by_variant]
+        seeds = [{row.id: row.seed for row in rows} for rows in self.by_variant]
         # one seed has no test, except over items or blocks
-        untested_seeds = 0 if self.plan.imported or any(self.blocks) else 1
-        return RecordedLooks(self.plan, looks, run_ids, self.ended_ids, untested_seeds)
+        has_items = self.plan.imported and any(row.item_scores or row.errors for row in self.rows)
+        untested_seeds = 0 if has_items or any(self.blocks) else 1
+        return RecordedLooks(self.plan, looks, seeds, self.ended_ids, untested_seeds)
 
     def record_look(self) -> None:
         """Record a look: verdicts on the finished runs are read now."""

@@ -11,6 +11,7 @@ from statsmodels.stats.contingency_tables import mcnemar as referee
 from statsmodels.stats.multitest import multipletests
 
 from recstudy.evidence import (
+    Answer,
     Estimate,
     Fit,
     ItemResult,
@@ -116,6 +117,10 @@ def test_no_difference_between_two_ceilings_is_undecided():
     (judged,) = judge([answer(Question({"a": 1.0, "b": -1.0}, half_width=0.5), estimate(fit, a=1.0, b=-1.0))])
 
     assert (judged.verdict, judged.reasons) == (Verdict.UNDECIDED, (Reason.CEILING,))
+    alone = Fit({key: fit.scores[key] for key in "ab"}, SHARE)
+    for of in (fit, alone):  # with and without a variance to borrow
+        directed = answer(Question({"a": 1.0, "b": -1.0}, lower_bound=0.5), estimate(of, a=1.0, b=-1.0))
+        assert directed.reasons == (Reason.CEILING,)
 
 
 def test_one_side_at_its_bound_is_undecided_below_five_seeds():
@@ -131,6 +136,8 @@ def test_one_side_at_its_bound_is_undecided_below_five_seeds():
 
         assert (early.verdict, early.reasons, early.p) == (Verdict.UNDECIDED, (Reason.ONE_AT_BOUND,), None)
         assert (late.verdict, late.unseen_failures) == (Verdict.SUPPORTED, pytest.approx(1 - 0.05**0.2))
+    many = Fit({"a": [100.0] * 20, "b": [93.0, 93.4, 92.8, 93.1, 93.2]}, SHARE)
+    assert answer(question, estimate(many, a=1.0, b=-1.0)).unseen_failures == pytest.approx(1 - 0.05**0.05)
 
 
 @pytest.mark.parametrize("score", [94.5, 100.0])
@@ -303,6 +310,30 @@ def test_an_undecided_published_value_says_which_difference_would_have_been_show
     low, high = fit.prediction("a").interval
 
     assert judged.shown_difference == pytest.approx((high - low) / 2)
+    far = published(90.2, 0.01, fit, seed_range=(85.0, 91.0))
+    shown = [judge([far], [Looks((), seeds)])[0].shown_difference for seeds in (5, 10)]
+    assert shown == [pytest.approx(90.24 - 85.0), None]  # beyond the range, and never before the maximum
+
+
+def test_a_mean_is_tested_on_the_scale_of_its_interval():
+    """The end of its interval at level 1 - p is the edge, also at the other end of the region."""
+    fit = Fit({"a": [1.0, 2.0, 0.5]}, Scale(kind="log"))
+    mean = fit.estimate("a")
+    for low, high in ((None, 3.2), (0.4, None), (0.4, 3.2)):
+        p = answer(Question({"a": 1.0}, low, high, is_mean=True), mean).p
+        ends = at_level(mean, 1 - p).interval
+        assert min(abs(end - edge) for end in ends for edge in (low, high) if edge) < 1e-9
+    share = Fit({"a": [99.9, 99.8, 99.7]}, SHARE).estimate("a")
+    assert answer(Question({"a": 1.0}, upper_bound=100.0, is_mean=True), share).p == 0.0
+
+
+def test_a_number_that_follows_from_the_config_is_no_test():
+    fit = Fit({"a": A, "b": B})
+    tested = answer(Question({"b": 1.0, "a": -1.0}, lower_bound=0.0), estimate(fit, b=1.0, a=-1.0))
+    count = Answer(tested.question, Estimate(3.6e6), Verdict.AGREES, needs_test=False)
+    with_count, alone = judge([tested, count])[0], judge([tested])[0]
+
+    assert with_count.adjusted == alone.adjusted == tested.p
 
 
 def test_an_improvement_is_a_ratio():

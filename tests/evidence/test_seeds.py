@@ -121,7 +121,8 @@ def test_seeds_needed_are_a_range_and_grow_with_what_is_not_known():
     near, far = (PowerAnalysis(room, 0.5, 4.0, 3).seeds_needed(looks) for room in (0.5, 2.0))
 
     assert near[0] > far[0] >= 1
-    assert all(low <= high for low, high in (near, far))
+    tiny = PowerAnalysis(0.1, 0.5, 4.0, 3).seeds_needed(looks)  # below its lower quartile
+    assert all(low <= high for low, high in (near, far, tiny))
     assert PowerAnalysis(0.0, 0.5, 4.0, 3).seeds_needed(looks) is None
     assert PowerAnalysis(0.001, 1.0, 400.0, 400).seeds_needed(looks) is None
     assert detectable(1.0, 1e6) == pytest.approx(2.80, abs=0.01)  # 1.96 + 0.84 standard errors

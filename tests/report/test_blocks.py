@@ -185,7 +185,7 @@ def test_variances_are_shared_within_blocks_only(tmp_path):
     assert len({id(fit) for fit, _ in fits.values()}) == len(LEVELS)
 
 
-def test_ranks_over_five_blocks_name_the_methods_that_tie(tmp_path):
+def test_ranks_over_six_blocks_name_the_methods_that_tie(tmp_path):
     """Two methods over six data sets, of which one is better in each: the least p of Wilcoxon's test is 1/32."""
     levels = {f"D{number}": 60.0 + number for number in range(6)}
     part = Ranks(metric="accuracy")
@@ -208,5 +208,5 @@ def test_ranks_over_five_blocks_name_the_methods_that_tie(tmp_path):
     assert list(data["method"]) == ["method ours", "method CNN"]
     assert list(data["mean_rank"]) == [1.0, 2.0]
     assert list(data["ties"]) == ["", ""]
-    with pytest.raises(ConfigError, match="need two methods in at least 5 blocks"):
+    with pytest.raises(ConfigError, match="need two methods in at least 6 blocks"):
         read(tmp_path / "few", EQUAL, report=[part])

@@ -16,9 +16,11 @@ from recstudy.evidence import Looks, Verdict
 from recstudy.programs.metric import using_metrics
 from recstudy.records import PlanRecord, Results, read_record, write_record
 from recstudy.records.plans import read_looks, record_look
+from recstudy.records.study_schema import Look
 from recstudy.report import Claims, Differences, Table, dump_report
 from recstudy.report.family import family, study_family
 from recstudy.report.fits import fits_of
+from recstudy.report.looks import RecordedLooks
 from recstudy.report.parts import parts_of
 from recstudy.report.registration import dropped_questions
 from recstudy.report.study_records import load_study
@@ -145,6 +147,22 @@ def test_a_variant_with_an_unfinished_run_is_not_read_yet(tmp_path):
     assert len(look.runs) == 9
     assert read(results).looks.at([0, 3]).seed_counts == ()
     assert read(results).looks.at([0, 1]).seed_counts == (3,)
+
+
+def test_a_look_at_pairs_counts_the_seeds_that_both_have(tmp_path):
+    plan = read(study(tmp_path / "r", [HURTS])).plan
+    seeds = [
+        {f"{side}{seed}": seed for seed in range(start, start + 3)} for side, start in (("a", 0), ("b", 1))
+    ]
+    ids = [*seeds[0], *seeds[1]]
+    looks = [
+        RecordedLooks(
+            replace(plan, paired=paired), [Look(date="2026-01-01", runs=tuple(ids))], seeds, {*ids}, 1
+        )
+        for paired in (False, True)
+    ]
+
+    assert [of_study.at([0, 1]).seed_counts for of_study in looks] == [(3,), (2,)]
 
 
 def test_paired_seeds_are_compared_seed_by_seed(tmp_path):

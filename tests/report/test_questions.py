@@ -101,7 +101,7 @@ def test_a_claim_of_version_0_2_without_lower_is_of_the_metric_itself(tmp_path):
         *by(LINEAR_METRIC, *(Claim("solved", higher={"steps": 1}, margin=margin) for margin in (92.0, 94.0))),
     )
 
-    assert [row.verdict for row in (enough, short)] == [Verdict.SUPPORTED, Verdict.SMALLER]
+    assert [row.verdict for row in (enough, short)] == [Verdict.SUPPORTED, Verdict.CONTRADICTED]
     assert (enough.estimate.value, enough.sides, enough.words) == (
         pytest.approx(93.0),
         (),

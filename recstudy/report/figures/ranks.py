@@ -19,15 +19,15 @@ from recstudy.report.parts import PARTS, FigurePart, OfMetric, OfVariants
 from recstudy.report.study_records import StudyRecords
 
 COLUMNS = ("method", "mean_rank", "blocks", "p_friedman", "ties", "_worst")
-MIN_RANKED_BLOCKS = 5  # with fewer, no pair can differ significantly by ranks
+MIN_RANKED_BLOCKS = 6  # with fewer, no pair can differ significantly by ranks: the smallest p is 2 / 2^blocks
 
 
 @PARTS.add("ranks")
 class Ranks(FigurePart, OfMetric, OfVariants):
-    """Mean ranks of methods over at least five blocks, such as data sets. Bars join methods that tie.
+    """Mean ranks of methods over at least six blocks, such as data sets. Bars join methods that tie.
 
     Raises:
-        ConfigError: There are fewer than two methods or five blocks.
+        ConfigError: There are fewer than two methods or six blocks.
     """
 
     name: str = "ranks"
@@ -68,9 +68,15 @@ class Ranks(FigurePart, OfMetric, OfVariants):
         data["p_friedman"] = friedmanchisquare(*scores.to_numpy().T).pvalue if len(methods) > 2 else np.nan
         data["ties"] = ["; ".join(names) for names in tied.values()]
         data["_worst"] = [ranks[[method, *tied[method]]].max() for method in methods]
+        notes = []
         if len(missing_methods):
             names = join_labels([*missing_methods], limit=6)
-            data.attrs["notes"] = [f"left out, because they lack a value in a block: {names}"]
+            notes.append(f"left out, because they lack a value in a block: {names}")
+        if len(pairs) * 2 ** (1 - len(blocks)) >= records.plan.alpha:
+            notes.append(
+                f"{plural(len(blocks), 'block')} cannot show that one of {plural(len(pairs), 'pair')} differs"
+            )
+        data.attrs["notes"] = notes
         return data.sort_values("mean_rank", ignore_index=True)
 
     def caption(self, data: pd.DataFrame) -> str:

@@ -16,12 +16,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from operator import attrgetter
 
-from recstudy.evidence import Kind, Question, Weighted, Why, answer, contrast, holm, ratio
+from recstudy.evidence import Kind, Question, Weighted, answer, contrast, holm, ratio
 from recstudy.papers import Target
 from recstudy.records import Json
 from recstudy.report.caveats import interim_words
 from recstudy.report.cells import NONE, Cell, cell
-from recstudy.report.fits import weighted_mean
+from recstudy.report.fits import is_within_seeds, weighted_mean, within_seeds
 from recstudy.report.names import improved_metric, metric, number, value_text
 from recstudy.report.reasons import LEAK
 from recstudy.report.study_records import StudyRecords
@@ -42,40 +42,50 @@ def mark_best_cells(cells: Sequence[Cell]) -> tuple[Cell, ...]:
         compared = [position for position in comparable if cells[position].metric == name]
         if metric(name).better is None or len(compared) < 2:
             continue
-        best_flags = _find_best(name, [cells[position] for position in compared])
+        flags, tested = _find_best(name, [cells[position] for position in compared])
         # if all cells are equally good, none is marked and a note says so (tied_notes)
-        all_best = all(best_flags)
-        # equal seeds show no spread, so different values of theirs are neither equal nor significant
-        estimates = [cells[position].estimate for position in compared]
-        has_equal_seeds = all(estimate.why is Why.EQUAL for estimate in estimates)
-        has_equal_seeds &= len({estimate.value for estimate in estimates}) > 1
-        for position, is_best in zip(compared, best_flags, strict=True):
-            is_tied = all_best and not metric(name).computed and not has_equal_seeds
+        all_best = all(flags)
+        for position, is_best, is_tested in zip(compared, flags, tested, strict=True):
+            is_tied = is_best and is_tested
+            if all_best:  # single runs have no test
+                is_tied = all(tested) or not any(cells[place].has_spread for place in compared)
             result[position] = replace(cells[position], best=is_best and not all_best, tied=is_tied)
     return tuple(result)
 
 
-def _find_best(name: str, cells: Sequence[Cell]) -> list[bool]:
-    """Return for each cell whether it is as good as the best one.
+def _find_best(name: str, cells: Sequence[Cell]) -> tuple[list[bool], list[bool]]:
+    """Return for each cell whether no other is significantly better, and whether that was tested.
 
     Measured values are compared with the best by t tests; values that follow from the config, as printed.
     """
     best = max(cells, key=attrgetter("score"))
     if metric(name).computed:
-        return [
-            number(name, candidate.value or 0.0) == number(name, best.value or 0.0) for candidate in cells
-        ]
-    question, alpha = Question({0: 1.0, 1: -1.0}, kind=Kind.DIFFERENCE), best.records.plan.alpha
-    contrasts = [
-        contrast([(1.0, _mean(best)), (-1.0, _mean(candidate))])
-        for candidate in cells
-        if candidate is not best
-    ]
-    p_values = [answer(question, difference).p for difference in contrasts]
-    adjusted = iter(holm([1.0 if p is None else p for p in p_values]))
+        printed = [number(name, candidate.value or 0.0) for candidate in cells]
+        return [value == number(name, best.value or 0.0) for value in printed], [False] * len(cells)
+    p_values = [_p_of_difference(best, candidate) for candidate in cells if candidate is not best]
+    adjusted, are_tested = iter(holm([1.0 if p is None else p for p in p_values])), iter(p_values)
+    looks = best.records.looks.at({index for candidate in cells for index in candidate.variants})
+    level = looks.level(min(candidate.n for candidate in cells))
     # Holm's p values are multiplied by k/2, because each of k values could have come out as the best. Without
     # the factor, some of 12 equal variants were marked in 13 % of tables (tests/benchmarks/evidence.py).
-    return [candidate is best or next(adjusted) * len(cells) / 2 >= alpha for candidate in cells]
+    flags = [candidate is best or next(adjusted) * len(cells) / 2 >= level for candidate in cells]
+    return flags, [candidate is best or next(are_tested) is not None for candidate in cells]
+
+
+def _p_of_difference(best: Cell, candidate: Cell) -> float | None:
+    """Return the p value of the difference of two cells; None if it cannot be tested.
+
+    In a paired study the difference is within the seeds. Runs that failed or diverged leave it open, because
+    the others may be the lucky ones.
+    """
+    question = Question({0: 1.0, 1: -1.0}, kind=Kind.DIFFERENCE)
+    difference = contrast([(1.0, _mean(best)), (-1.0, _mean(candidate))])
+    if is_within_seeds(best.records, difference):
+        values = [{run.seed: run.number(side.source) for run in side.counted} for side in (best, candidate)]
+        sides = list(zip((1.0, -1.0), values, strict=True))
+        difference = within_seeds(best.records, sides, difference.why)
+    lost_runs = sum(side.count("failed", "diverged") for side in (best, candidate))
+    return answer(question, difference, lost_runs=lost_runs).p
 
 
 def _mean(candidate: Cell) -> Weighted:
@@ -95,7 +105,8 @@ def _mean(candidate: Cell) -> Weighted:
 def tied_notes(cells: Sequence[Cell]) -> tuple[str, ...]:
     """Return a note on the metrics without a significant difference, in the whole table or in a part."""
     best_metrics = {marked_cell.metric for marked_cell in cells if marked_cell.best}
-    tied_metrics = dict.fromkeys(cell.metric for cell in cells if cell.tied and cell.has_spread)
+    all_tied = (cell for cell in cells if cell.tied and not cell.best)
+    tied_metrics = dict.fromkeys(cell.metric for cell in all_tied if cell.has_spread)
     names = [
         f"{metric(name).title}{' (in a part of the table)' if name in best_metrics else ''}"
         for name in tied_metrics

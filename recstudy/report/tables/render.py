@@ -343,9 +343,10 @@ def finding(table: TableData) -> str:
         return ""
     name = cells[0][1].metric
     best = [label for label, cell in cells if cell.best]
+    all_tied = all(cell.tied for _, cell in cells)
     if not best and not any(cell.has_spread for _, cell in cells):
         return ""  # nothing is tested
     if not best:
         return f"no significant difference by {inline(name)}"
-    tie = " (tie)" * (is_single and len(best) > 1)
+    tie = f" ({'tie' if all_tied else 'not all tested'})" * (is_single and len(best) > 1)
     return f"best by {inline(name)}: {join_labels(best, ' and ', LEADERS)}{tie}"
