@@ -12,9 +12,10 @@ from recstudy.report.caveats import warnings
 from recstudy.report.claims import Claims, QuestionPart
 from recstudy.report.documents import QuestionEntry, SideEntry, StudiesDocument, StudyEntry
 from recstudy.report.family import PublishedValue, family, published_values
-from recstudy.report.findings import AGAINST, findings, open_question
+from recstudy.report.findings import AGAINST, findings
 from recstudy.report.loaded import Loaded
 from recstudy.report.names import metric, plural
+from recstudy.report.open_questions import open_question
 from recstudy.report.parts import Undrawable, parts_of
 from recstudy.report.question_rows import QuestionRow
 from recstudy.report.study_records import StudyRecords, load_study

@@ -226,7 +226,7 @@ def _times(price: RunPrice, cores: int = 1, gpus: int = 1, start: float = 0.0) -
 def _outlook(plan: Plan, results: Results, until: "Until | None") -> Iterator[str]:
     """Return lines about the further cost of `--until decided` and the seeds that each open claim needs."""
     from recstudy.report.family import family
-    from recstudy.report.findings import open_questions
+    from recstudy.report.open_questions import open_questions
     from recstudy.report.study_records import records_of
     from recstudy.report.tables.question_table import needed_words
 

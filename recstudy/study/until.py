@@ -19,8 +19,8 @@ from recstudy.evidence.seeds import schedule
 from recstudy.records import PlanRecord, Results, read_record
 from recstudy.records.plans import read_looks, record_look
 from recstudy.records.runs import Row, distinct
-from recstudy.report.findings import OpenQuestion, open_questions
 from recstudy.report.names import plural
+from recstudy.report.open_questions import OpenQuestion, open_questions
 from recstudy.report.study_records import load_study
 from recstudy.study.budget import Budget, Meter
 from recstudy.study.plan import Plan, check_maximum

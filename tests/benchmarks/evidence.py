@@ -44,8 +44,8 @@ from recstudy.evidence import (
     judge,
 )
 from recstudy.report.blocks import differ, other_blocks
+from recstudy.report.contrast_questions import weakest
 from recstudy.report.question_rows import QuestionRow
-from recstudy.report.questions import weakest
 
 Array = npt.NDArray[np.float64]
 ITEMS = 2000

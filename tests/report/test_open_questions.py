@@ -7,7 +7,7 @@ from made_up import as_result, plan, result, run_id, variants, write_study
 from recstudy.evidence import Reason
 from recstudy.records import Results, write_json
 from recstudy.report.family import family
-from recstudy.report.findings import open_questions
+from recstudy.report.open_questions import open_questions
 from recstudy.report.parts import parts_of
 from recstudy.report.study_records import load_study
 

@@ -20,7 +20,7 @@ from recstudy.cluster.sources import Source, study_steps
 from recstudy.cluster.view import View
 from recstudy.records import Results, append_line
 from recstudy.records.plans import record_look
-from recstudy.report.findings import OpenQuestion
+from recstudy.report.open_questions import OpenQuestion
 from recstudy.report.study_records import load_study
 from recstudy.study.budget import Budget, Meter
 from recstudy.study.plan import make_plan
