@@ -111,6 +111,12 @@ USUAL_SETTINGS = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 EMPTY = ("", "nan", "none", "null", "na", "n/a", "<na>")
+GROUPS = re.compile("(class|category|language|lang|corpus|domain|site)(_?(name|id))?")
+AVERAGES = re.compile("((macro|micro|weighted)[ _-])?(average|avg[.]?|mean)|overall|total|all", re.IGNORECASE)
+SIZES = re.compile(rf"(.*_)?({SIZE})(_.*)?", re.IGNORECASE)
+TOTALS = re.compile("overall|total", re.IGNORECASE)
+# stems of metrics at several numbers, such as top-k
+AT_NUMBERS = re.compile("(.*_)?(top|bleu|rouge|hits?|pass|recall|precision|ndcg|distinct|[a-z])")
 THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3})+")  # 1.234 is 1234 in Germany
 BOOLEANS = {"true": 1.0, "false": 0.0}
 
