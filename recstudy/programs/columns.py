@@ -79,7 +79,8 @@ SURE = (
 )
 SCORE = f"{SURE}|{UNSURE}"
 SHARES = re.compile(
-    "(.*_)?(accuracy|acc|precision|recall|sensitivity|specificity|f1|auc|auroc|auprc|dice|iou|miou|em|exact_match|top_?[15])(_.*)?"
+    "(.*_)?(accuracy|acc|precision|recall|sensitivity|specificity|f1|auc|auroc|auprc|dice|iou|miou|em|exact_match|top_?[15]"
+    "|ap|map[0-9]*|bleu[0-9]*|rouge_?[12l]?|meteor|ndcg|mrr|jaccard|success_rate|win_rate)(_.*)?"
 )  # scores between 0 and 1
 AROUND = (
     "val|valid|validation|test|eval|evaluation|train|training|dev|mean|avg|average|median|best|final|last|overall|max|min"
@@ -88,13 +89,19 @@ AROUND = (
 )
 LOWER = re.compile(rf"(.*_)?(({ERROR})(_.*)?|({COST}|{SIZE})(_({UNITS}|{AROUND}))*)")  # is better
 HIGHER = re.compile(rf"(.*_)?({SURE})s?[0-9]*(_.*)?")  # is better
-NO_SCORE = re.compile("(.*_)?(drop|gap|diff(erence)?|degradation)|.*(time|steps|epochs)_to_.*")  # of a score
-TRAINING = re.compile("(.*_)?train(ing)?_.*")  # metrics that are no score
+NO_SCORE = re.compile(  # changes and spreads of a score, and times of which more is better
+    "(.*_)?(drop|gap|diff(erence)?|degradation|reduction|improvement|gain|(de|in)crease|delta|change|distance|var(iance)?"
+    f"|ci[0-9]*)(_({UNITS}|{AROUND}|percent|low(er)?|high|upper))*|.*(time|steps|epochs)_to_.*"
+    "|(.*_)?(survival|up)_?time(_.*)?|(.*_)?(minus|negative)_.*"
+)
+TRAINING = re.compile("(.*_)?train(ing)?(_.*)?")  # metrics that are no score
 USUAL_COST = re.compile(rf"(.*_)?({COST}|latency)(_({UNITS}|{AROUND}))*")
 USUAL_METRIC = re.compile(rf"(({AROUND})_)*(({ERROR})|({SCORE})s?[0-9]*)(_({AROUND}|{ERROR}|{SCORE}))*")
 BLOCKS = re.compile(
     "(dataset|data|data_set|task|benchmark|env|environment|game|subject|fold|split)(_?(name|id))?"
 )
+ERROR_RATES = re.compile(rf"(({AROUND})_)*(error|err|wer|cer|eer)(_({AROUND}))*")
+LOSSES = re.compile(".*loss.*|(.*_)?(nll|perplexity|ppl|bpc|bpb|r?mse|mae)(_.*)?")  # nan if a run diverges
 FOLDS = re.compile("(cv_?)?(fold|split)(_?(name|id))?")
 # Levels of a column with results of training and of a test.
 SPLITS = re.compile("train(ing)?"), re.compile("val(id(ation)?)?|dev|test|eval(uation)?")
@@ -207,7 +214,8 @@ class Column:
         is_score = is_metric and not is_usual
         if self.is_boolean and is_score:
             return METRIC
-        if wrong and is_score and any(text[0].isdigit() for text in self.texts):
+        # a level may be a list of numbers, but not `12ms`, `<0.1` or `**92**`
+        if wrong and is_score and any(re.match(r"[^\w\[({]*\d", text) for text in self.texts):
             refuse_number(self, wrong[0])
         if self.kind == METRIC:
             return METRIC if any(map(isfinite, self.numbers)) else NEITHER

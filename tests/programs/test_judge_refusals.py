@@ -43,6 +43,14 @@ def working_folder(tmp_path, monkeypatch):
         (runs(data_seed=[0, 0, 1, 0, 0, 1]), {}, "seed, data_seed vary, and runs that share one of them"),
         (runs(accuracy=[0.9, 0.91, 0.92, 90.1, 90.2, 90.3]), {}, "look like shares and percentages"),
         (runs().rename(columns={"accuracy": "quality"}), {"metrics": "quality"}, "--metrics quality:higher"),
+        *(
+            (
+                runs().rename(columns={"accuracy": head}).assign(**{head: [0.4, 0.4, 0.4, 41, 42, 43]}),
+                {},
+                f"{head} has values such as 0.4 and 43, which look like shares and percentages",
+            )
+            for head in ("mAP", "bleu", "nDCG@10", "MRR", "test_error")
+        ),
         (runs().rename(columns={"accuracy": "loss_at_best_acc"}), {}, "does not say whether higher or lower"),
         (runs().drop(columns="seed"), {"paired": True}, "--paired needs the column of the folds or seeds"),
         (runs(seed=range(6)), {"paired": True}, "no other variant has a seed of method=A: 0, 1, 2."),
@@ -72,7 +80,17 @@ def working_folder(tmp_path, monkeypatch):
             {},
             "line 2, column 'method': the cell is empty. Write the level in each line, or none",
         ),
-        (runs().rename(columns={"accuracy": "accuracy_drop"}), {"metrics": "accuracy_drop"}, "_drop:higher"),
+        *(
+            (runs().rename(columns={"accuracy": head}), {"metrics": head}, f"{head}:higher")
+            for head in (
+                "accuracy_drop",
+                "error_reduction",
+                "loss_delta",
+                "acc_ci95",
+                "survival_time",
+                "minus_loss",
+            )
+        ),
     ],
 )
 def test_a_table_with_two_readings_is_refused(frame, options, problem):
@@ -136,6 +154,17 @@ def test_a_single_run_beside_several_is_undecided():
 
 
 @pytest.mark.parametrize(
+def test_errors_below_a_percent_are_percentages():
+    frame = pd.DataFrame({"method": ["A", "B"] * 2, "dataset": [*"xxyy"], "error": [0.8, 1.1, 20, 24]})
+    assert len(recstudy.judge(frame).runs) == 4
+
+
+@pytest.mark.parametrize("head", ["acc_train", "Accuracy (train)"])
+def test_a_metric_of_training_is_not_the_score(head):
+    frame = runs()[["method", "seed"]].assign(**{head: 99.0, "acc_test": runs().accuracy})
+    assert recstudy.judge(frame, claims=[BETTER]).answers.metric.tolist()[0] == "acc_test"
+
+
     ("head", "better"),
     [
         ("metrics.logloss", "lower"),

@@ -83,6 +83,10 @@ def settings_and_seeds(table, **roles) -> list[tuple]:
             "﻿model;random_seed;mAP@0.5\nA;0;0.41\nA;1;0.42\nB;0;0.51\nB;1;0.55\n",
             (["model"], "random_seed", ["mAP_0_5"]),
         ),
+        (
+            "model,reward,loss\nA,\N{MINUS SIGN}10,1.1\nB,\N{MINUS SIGN}20,2.1\n",
+            (["model"], "none", ["reward", "loss"]),
+        ),
         ("lr\tscore\n0.1\t3.25\n0.1\t3.5\n0.2\t4.125\n0.2\t4.5\n", (["lr"], "none", ["score"])),
         (
             "model,train_seed,Seed,f1\nA,10,0,0.4\nA,11,1,0.5\nB,10,0,0.6\nB,11,1,0.7\n",
@@ -96,6 +100,7 @@ def settings_and_seeds(table, **roles) -> list[tuple]:
         "pandas",
         "W&B's example",
         "semicolons and a mark",
+        "a minus sign",
         "tabs, no seed",
         "a second column of seeds",
     ],
@@ -415,6 +420,7 @@ JSON_ROWS = [
 
 
 @pytest.mark.parametrize(
+        ("\N{MINUS SIGN}84,7;85", -84.7),
     ("name", "content"),
     [
         ("runs.jsonl", "".join(f"{json.dumps(row)}\n\n" for row in JSON_ROWS)),
