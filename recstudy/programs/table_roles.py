@@ -293,6 +293,8 @@ def _merge(table: RunTable, keys: Sequence[Column]) -> None:
         group = groups.setdefault((failure, table.key(row, keys)), {})
         cells = row if failure and not is_run else table.key(row, compared)
         equal_row = group.setdefault(cells, row)
+            empty = [metric for metric in metrics if not metric.cells[chosen_row]]
+            heads = [metric.head for metric in empty if metric.number(row) is not None]
         known_row = next(iter(group.values())) if equal_row == row else equal_row
         if is_run and equal_row != row:
             repeated[equal_row] = f"{repeated.get(equal_row, table.lines[equal_row])}={table.lines[row]}"

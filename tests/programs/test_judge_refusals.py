@@ -192,7 +192,7 @@ def test_the_last_line_of_a_run_has_its_metric():
     steps.loc[steps.step != 3, "accuracy"] = None
     study = recstudy.judge(steps, last="step", metrics="accuracy")
     assert study.estimates["value"].tolist() == pytest.approx([90.2333, 92.0667], abs=1e-3)
-    with pytest.raises(ConfigError, match=r"the cell is empty, but line \d+ of this run has"):
+    with pytest.raises(ConfigError, match=r"line \d+ of this run has a value. .*: --metrics accuracy, so"):
         recstudy.judge(steps, last="step", metrics="accuracy,loss", name="both")
 
 

@@ -225,6 +225,11 @@ def test_one_line_names_file_line_column_and_fix(table, text):
     assert "\n" not in str(error.value)
 
 
+    "epoch,acc\n1,0.5\n2,0.6\n": "they may be of one run, and epoch is '1' and '2'. Remove one of them, or choose: the last or the best "
+    "line of each run counts (--last epoch, --best METRIC), each line is the result of a test item (--items COLUMN), another "
+    "column distinguishes them (--settings COLUMN, or",
+    "model,seed,epoch,step,train_loss,loss,acc\nA,0,0,9,1.0,,\nA,0,0,9,,1.1,0.5\n": "they may be of one run (model=A, seed=0), and have different metrics. "
+    "Write these in one line, or name those of one line and the column that counts the lines: --metrics loss,acc --last epoch",
 def test_stated_columns_are_taken_in_their_order(table):
     roles = {"settings": ["lr"], "metrics": ["val/loss", "accuracy"], "seed": "seed"}
     assert assigned_columns(table(WANDB), **roles) == (["lr"], "seed", ["val_loss", "accuracy"])
