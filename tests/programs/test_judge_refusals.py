@@ -40,9 +40,9 @@ def working_folder(tmp_path, monkeypatch):
     [
         (runs().set_index("method").rename_axis(None), {}, "column 1 has no name, and its cells are A, B."),
         (long_format(), {}, r"metric (accuracy, loss) names what value is. Give each metric a column"),
+        (long_format(), {"metrics": "value:higher"}, "metric (accuracy, loss) names what value is."),
         (runs(data_seed=[0, 0, 1, 0, 0, 1]), {}, "seed, data_seed vary, and runs that share one of them"),
         (runs(accuracy=[0.9, 0.91, 0.92, 90.1, 90.2, 90.3]), {}, "look like shares and percentages"),
-        (runs().rename(columns={"accuracy": "quality"}), {"metrics": "quality"}, "--metrics quality:higher"),
         *(
             (
                 runs().rename(columns={"accuracy": head}).assign(**{head: [0.4, 0.4, 0.4, 41, 42, 43]}),
@@ -51,6 +51,7 @@ def working_folder(tmp_path, monkeypatch):
             )
             for head in ("mAP", "bleu", "nDCG@10", "MRR", "test_error")
         ),
+        (runs().rename(columns={"accuracy": "quality"}), {"metrics": "quality"}, "--metrics quality:higher"),
         (runs().rename(columns={"accuracy": "loss_at_best_acc"}), {}, "does not say whether higher or lower"),
         (runs().drop(columns="seed"), {"paired": True}, "--paired needs the column of the folds or seeds"),
         (runs(seed=range(6)), {"paired": True}, "no other variant has a seed of method=A: 0, 1, 2."),
@@ -153,7 +154,6 @@ def test_a_single_run_beside_several_is_undecided():
     assert study.findings[0].endswith("n=1); seeds needed: a second seed.")
 
 
-@pytest.mark.parametrize(
 def test_errors_below_a_percent_are_percentages():
     frame = pd.DataFrame({"method": ["A", "B"] * 2, "dataset": [*"xxyy"], "error": [0.8, 1.1, 20, 24]})
     assert len(recstudy.judge(frame).runs) == 4
@@ -165,6 +165,7 @@ def test_a_metric_of_training_is_not_the_score(head):
     assert recstudy.judge(frame, claims=[BETTER]).answers.metric.tolist()[0] == "acc_test"
 
 
+@pytest.mark.parametrize(
     ("head", "better"),
     [
         ("metrics.logloss", "lower"),
