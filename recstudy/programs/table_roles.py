@@ -405,29 +405,39 @@ def _refuse_logged(table: RunTable, options: TableOptions) -> None:
     runs = table.with_role(SEED) + table.with_role(ITEM)
     runs += table.unassigned(RUN_IDS)[:1] + table.unassigned(RUN_NAMES)
     for step in table.unassigned(COUNTERS) + [table.find(name) for name in [options.last] if name]:
+        keys = settings
         logged: list[Column] = []
-        for column in numbers * 2:  # a logged number hides others until it is found
-            others = [key for key in settings if key not in (*logged, column)]
-            texts = [key for key in others if key not in numbers]
-            if column not in logged and any(
-                _is_logged(table, keys + runs, step, column) for keys in (texts, others)
-            ):
-                logged.append(column)
+        # a logged number hides others until it is found
+        while found := [column for column in numbers if _is_logged(table, column, step, keys, runs)]:
+            logged.append(found[0])
+            keys = [key for key in keys if key is not found[0]]
+            numbers = [column for column in numbers if column is not found[0]]
         if logged:
-            names = ",".join(column.head for column in settings if column not in logged) or "A,B"
             heads = choices(column.head for column in logged)
+            names = ",".join(key.head for key in keys) or "A,B"
             raise ConfigError(
                 f"{table.file.name}: {heads}: the numbers change with {step.head} within a run, so they are"
                 f" logged and no setting: --settings {names} --last {step.head}; or name them there, too"
             )
 
 
-def _is_logged(table: RunTable, keys: Sequence[Column], step: Column, column: Column) -> bool:
-    """Return whether a column follows from the step of each run, and runs share their steps."""
-    steps, runs, lines = (_count(table, columns) for columns in ([step], keys, [*keys, step]))
-    is_shared = lines == runs * steps or (steps < len(table.rows) and _decides(table, [step], column))
-    is_decided = _decides(table, [*keys, step], column) and not _decides(table, keys, column)
-    return lines > runs and is_shared and is_decided
+def _is_logged(
+    table: RunTable, column: Column, step: Column, settings: Sequence[Column], runs: Sequence[Column]
+) -> bool:
+    """Return whether a column follows from the step within each run, and several runs share their steps.
+
+    Other numbers may be logged, too, or they are settings on which the column depends.
+    """
+    settings = [key for key in settings if key is not column]
+    texts = [key for key in settings if all(number.is_integer() for number in key.numbers)]
+    for keys in ([*texts, *runs], [*settings, *runs]):
+        if _decides(table, keys, column) or not _decides(table, [*keys, step], column):
+            continue
+        step_count, run_count, line_count = (_count(table, heads) for heads in ([step], keys, [*keys, step]))
+        is_common = step_count < len(table.rows) and _decides(table, [step], column)
+        if run_count > 1 and (is_common or line_count == run_count * step_count):
+            return True
+    return False
 
 
 def _refuse_outcomes(table: RunTable) -> None:
@@ -479,7 +489,7 @@ def _numbered(columns: Sequence[Column]) -> list[str]:
     """Return columns of one name with at least three consecutive numbers, such as acc_0, acc_1 and acc_2."""
     numbers: dict[str, dict[int, str]] = {}
     for column in columns:
-        match = re.fullmatch(r"(.*?)_?(\d+)", column.name.lower())
+        match = re.fullmatch(r"(.*[^\W\d_]|)_?(\d{1,3})", column.name.lower())
         if match and "@" not in column.head and not AT_NUMBERS.fullmatch(match[1]):
             numbers.setdefault(match[1], {})[int(match[2])] = column.head
     for heads in numbers.values():

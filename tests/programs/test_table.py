@@ -566,6 +566,8 @@ ORDINARY = {
     "lists": 'hits,acc\n"[1, 2]",0.5\n"[1, 3]",0.6\n',
     "dates of repetitions": "model,date,acc\nA,2024-01-01,1\nA,2024-01-02,2\nB,2024-01-01,3\nB,2024-01-02,4\n",
     "row numbers of each method": ",model,acc\n0,A,1\n1,A,2\n0,B,3\n1,B,4\n",
+    "the best epoch of each run": "lr,epoch,acc\n0.1,12,1\n0.01,20,2\n0.001,31,3\n",
+    "years": "model,acc_2019,acc_2020,acc_2021\nA,0.5,0.6,0.7\nB,0.6,0.7,0.8\n",
     "criteria of trees": "criterion,max_depth,r2\nmse,1,0.5\nmae,1,0.6\n",
 }
 
