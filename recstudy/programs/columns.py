@@ -5,7 +5,7 @@ pandas.
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from datetime import timedelta, timezone
 from functools import cache
 from math import isfinite, isnan
@@ -26,9 +26,11 @@ BOOKKEEPING = re.compile(
     |(start|end)_time|datetime_(start|complete)|date|timestamp|heartbeat|runtime|duration|(host|node)_?(name|ip)?|pid
     |user(name)?|entity|project|job_type|sweep|tags|notes|description|commit|(gpu|cpu)_(type|count)|os|python_version
     |time_(total|this_iter|since_restore)(_s)?|(iterations|timesteps|episodes)_(total|this_iter|since_restore)
-    |logdir|checkpoint_dir_name|should_checkpoint|best_(epoch|step|iteration)|(.*_)?(std|stdev|stddev|stderr|sem|se)""",
+    |logdir|checkpoint_dir_name|should_checkpoint|best_(epoch|step|iteration)""",
     re.VERBOSE,
 )
+SPREAD = re.compile("(?:(.*)_)?(?:std|stdev|stddev|stderr|sem|se)", re.IGNORECASE)  # of a metric over seeds
+TIMES = re.compile(".*(date|time|created|duration).*")
 COMMITS = re.compile("(git_)?(commit|revision|sha)(_hash)?")  # the variants of a table without settings
 ITEMS = re.compile("item|example|question|sample|instance|doc|document|image|problem|prompt")
 ITEM_IDS = re.compile(rf"({ITEMS.pattern})_?(id|idx|index)|item|example|idx")
@@ -42,12 +44,17 @@ FURTHER_SEEDS = re.compile(
 RUN_IDS = re.compile("((run|trial)_)?(id|uuid|number)|run|_?wandb_id")
 RUN_NAMES = re.compile("(run_|display_|trial_)?name")
 # counters of a run's lines, if it has several
-STEPS = re.compile(
+COUNTERS = re.compile(
     "((current|train|training|trainer|global|trainer_global)_|_)?(epoch|step|iter|iteration|timestep)|env_steps?"
-    "|_?(runtime|timestamp)|time_total_s|timesteps_total"
+    "|timesteps_total"
 )
+STEPS = re.compile(f"{COUNTERS.pattern}|_?(runtime|timestamp)|time_total_s")
 FILES = re.compile("(.*_)?(path|dir|folder|file|url|hash|out|output|checkpoint|ckpt|command)")
 STATE_NAMES = re.compile("((run|trial|job)_)?(state|status)|done|finished|completed")
+OUTCOMES = re.compile(
+    "(has_|is_|did_)?(failed|crashed|diverged|converged|success(ful)?|outcome|oom|timed_out)"
+    "|(error|exception|failure)(_(message|msg|type|class|reason))?"
+)
 STATES = {  # words of W&B, MLflow, Optuna, Ray, Ax, ClearML, Slurm and agents
     "done": "finished complete completed done success succeeded terminated closed published ok keep"
     " discard true",
@@ -59,7 +66,9 @@ STATES = {  # words of W&B, MLflow, Optuna, Ray, Ax, ClearML, Slurm and agents
 STATUS = {state: status for status, states in STATES.items() for state in states.split()}
 SEEDS = re.compile("(random_|rng_)?seed|random_state|rep(eat|etition|licate)?")
 OTHER_SEEDS = re.compile(".*_seed|seed_.*")  # a column such as `data_seed`
-MEASURES = re.compile("(metric|measure(ment)?|criterion|variable|score|statistic)(_?(name|type|key|id))?")
+MEASURES = re.compile(
+    "(metric|measure(ment)?|criterion|variable|score|statistic|tag|key)s?(_?(name|type|key|id))?"
+)
 VALUES = re.compile("(metric_|measured_|mean_)?(value|score|result|measurement|mean)")
 ERROR = (
     "[a-z]*loss|error|err|perplexity|ppl|mae|mse|rmse|rmsle|mape|smape|fid|lpips|wer|cer|eer|nll|bpc|bpb|ece|brier|regret"
@@ -79,22 +88,35 @@ SURE = (
 )
 SCORE = f"{SURE}|{UNSURE}"
 SHARES = re.compile(
-    "(.*_)?(accuracy|acc|precision|recall|sensitivity|specificity|f1|auc|auroc|auprc|dice|iou|miou|em|exact_match|top_?[15])(_.*)?"
+    "(.*_)?(accuracy|acc|precision|recall|sensitivity|specificity|f1|auc|auroc|auprc|dice|iou|miou|em|exact_match|top_?[15]"
+    "|ap|map[0-9]*|bleu[0-9]*|rouge_?[12l]?|meteor|ndcg|mrr|jaccard|success_rate|win_rate)(_.*)?"
 )  # scores between 0 and 1
 AROUND = (
     "val|valid|validation|test|eval|evaluation|train|training|dev|mean|avg|average|median|best|final|last|overall|max|min"
     "|none|strict_match|flexible_extract"  # filters of lm-evaluation-harness
     "|macro|micro|weighted|balanced|cohen|total|episode|episodic|norm|normalized|rate|at|k|[0-9]+"
 )
+ERROR_RATES = re.compile(rf"(({AROUND})_)*(error|err|wer|cer|eer)(_({AROUND}))*")
+LOSSES = re.compile(".*loss.*|(.*_)?(nll|perplexity|ppl|bpc|bpb|r?mse|mae)(_.*)?")  # nan if a run diverges
 LOWER = re.compile(rf"(.*_)?(({ERROR})(_.*)?|({COST}|{SIZE})(_({UNITS}|{AROUND}))*)")  # is better
 HIGHER = re.compile(rf"(.*_)?({SURE})s?[0-9]*(_.*)?")  # is better
-NO_SCORE = re.compile("(.*_)?(drop|gap|diff(erence)?|degradation)|.*(time|steps|epochs)_to_.*")  # of a score
-TRAINING = re.compile("(.*_)?train(ing)?_.*")  # metrics that are no score
+NO_SCORE = re.compile(  # changes and spreads of a score, and times of which more is better
+    "(.*_)?(drop|gap|diff(erence)?|degradation|reduction|improvement|gain|(de|in)crease|delta|change|distance|var(iance)?"
+    f"|ci[0-9]*)(_({UNITS}|{AROUND}|percent|low(er)?|high|upper))*|.*(time|steps|epochs)_to_.*"
+    "|(.*_)?(survival|up)_?time(_.*)?|(.*_)?(minus|negative)_.*"
+)
+TRAINING = re.compile("(.*_)?train(ing)?(_.*)?")  # metrics that are no score
 USUAL_COST = re.compile(rf"(.*_)?({COST}|latency)(_({UNITS}|{AROUND}))*")
 USUAL_METRIC = re.compile(rf"(({AROUND})_)*(({ERROR})|({SCORE})s?[0-9]*)(_({AROUND}|{ERROR}|{SCORE}))*")
 BLOCKS = re.compile(
     "(dataset|data|data_set|task|benchmark|env|environment|game|subject|fold|split)(_?(name|id))?"
 )
+GROUPS = re.compile("(class|category|language|lang|corpus|domain|site)(_?(name|id))?")
+AVERAGES = re.compile("((macro|micro|weighted)[ _-])?(average|avg[.]?|mean)|overall|total|all", re.IGNORECASE)
+SIZES = re.compile(rf"(.*_)?({SIZE})(_.*)?", re.IGNORECASE)
+TOTALS = re.compile("overall|total", re.IGNORECASE)
+# stems of metrics at several numbers, such as top-k
+AT_NUMBERS = re.compile("(.*_)?(top|bleu|rouge|hits?|pass|recall|precision|ndcg|distinct|[a-z])")
 FOLDS = re.compile("(cv_?)?(fold|split)(_?(name|id))?")
 # Levels of a column with results of training and of a test.
 SPLITS = re.compile("train(ing)?"), re.compile("val(id(ation)?)?|dev|test|eval(uation)?")
@@ -157,6 +179,14 @@ class Column:
         """Whether the cells name test items. A plain name, such as `question`, needs many different cells."""
         return self.matches(ITEM_IDS) or (self.matches(ITEMS) and len(set(self.texts)) > MANY_ITEMS)
 
+    def is_spread(self, names: Container[str]) -> bool:
+        """Return whether it has the spread over seeds of a usual metric, or of one of these names."""
+        spread = SPREAD.fullmatch(self.name)
+        if not spread or self.is_boolean:
+            return False
+        stem = spread[1] or "score"  # a plain `std` is the spread of the score
+        return is_usual_metric(stem) or stem in names or f"{stem}_mean" in names
+
     @property
     def error_of(self) -> str:
         """The name of the metric of which the column would be the standard error over test items."""
@@ -195,13 +225,14 @@ class Column:
         patterns = [FURTHER_SEEDS] if self.kind == SETTING else [FURTHER_SEEDS, BOOKKEEPING, RUN_IDS, STEPS]
         if is_tracked or not any(self.cells) or self.matches(*patterns):
             return NEITHER
-        is_metric = self.matches(USUAL_METRIC, USUAL_COST)
+        is_metric = is_usual_metric(self.name)
         is_usual = self.matches(USUAL_SETTINGS, BLOCKS)
         wrong = [text for text in self.texts if text not in self.notation.readings]
         is_score = is_metric and not is_usual
         if self.is_boolean and is_score:
             return METRIC
-        if wrong and is_score and any(text[0].isdigit() for text in self.texts):
+        # a level may be a list of numbers, but not `12ms`, `<0.1` or `**92**`
+        if wrong and is_score and any(re.match(r"[^\w\[({]*\d", text) for text in self.texts):
             refuse_number(self, wrong[0])
         if self.kind == METRIC:
             return METRIC if any(map(isfinite, self.numbers)) else NEITHER
@@ -213,6 +244,11 @@ class Column:
         if is_metric:  # `precision` is a share or a number of bits
             return UNCLEAR if all(number.is_integer() for number in self.numbers) else METRIC
         return SETTING if len(set(self.cells)) == 1 else UNCLEAR
+
+
+def is_usual_metric(name: str) -> bool:
+    """Return whether a name is one of a metric or a cost."""
+    return any(pattern.fullmatch(name.lower()) for pattern in (USUAL_METRIC, USUAL_COST))
 
 
 def name_of(head: str) -> str:

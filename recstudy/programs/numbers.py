@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 SPACES = " '\u00a0\u2009\u2019\u202f"  # of France, Switzerland and the SI
+MINUS = "\N{MINUS SIGN}"  # of papers
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class Notation:
 
     def read(self, cell: str) -> float | None:
         """Return the number in a cell; None if it has another notation."""
+        cell = cell.replace(MINUS, "-")
         groups = rf"\d+|[1-9]\d{{0,2}}(?:[{self.separators}]\d{{3}})+"
         if not re.fullmatch(rf"[+-]?(?:{groups})(?:{re.escape(self.decimal)}\d*)?", cell):
             # 1e-05, inf and nan have neither groups nor a decimal mark
@@ -59,7 +61,7 @@ class Numbers:
 def plain_number(cell: str) -> float | None:
     """Return a number as Python writes it, which may be infinite or NaN; None for other texts."""
     try:
-        return None if "_" in cell else float(cell)
+        return None if "_" in cell else float(cell.replace(MINUS, "-"))
     except ValueError:
         return None
 

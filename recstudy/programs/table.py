@@ -3,8 +3,9 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
-from math import isfinite
+from math import isfinite, isnan
 from statistics import fmean
 from typing import Any, Literal, NoReturn
 
@@ -15,11 +16,13 @@ from recstudy.programs.columns import (
     EMPTY,
     ERROR_OF,
     ITEM,
+    LOSSES,
     METRIC,
     NEITHER,
     SEED,
     SETTING,
     STEPS,
+    TRAINING,
     Column,
     name_of,
 )
@@ -95,6 +98,12 @@ class RunTable:
         """Return the columns without a role whose names match."""
         return [column for column in self.with_role(NEITHER) if column.matches(pattern)]
 
+    def finished(self) -> "RunTable":
+        """Return the table without failed runs."""
+        table = copy(self)
+        table.rows = [row for row in self.rows if not self.failures[row]]
+        return table
+
     def with_role(self, role: str) -> list[Column]:
         return [column for column in self.columns if column.role == role]
 
@@ -125,19 +134,32 @@ class RunTable:
     def refuse_lines(self, first: int, second: int, keys: Sequence[Column]) -> NoReturn:
         """Refuse two rows with equal keys. The message names a difference and the options that decide."""
         names = ", ".join(f"{column.head}={column.cells[first]}" for column in keys)
+        run = f"one run ({names})" if names else "one run"
+        place = f"{self.file.name}, lines {self.lines[first]} and {self.lines[second]}: they may be of {run}"
         steps = self.unassigned(STEPS)
         ranked = [*steps, *self.with_role(NEITHER), *self.columns]
-        different = (column for column in ranked if column.cells[first] != column.cells[second])
-        difference, step = "all cells are equal", "STEP"
-        if column := next(different, None):
+        different = [column for column in ranked if column.cells[first] != column.cells[second]]
+        step = next((column.head for column in (*different, *steps) if column in steps), "STEP")
+        heads = [
+            [column.head for column in self.with_role(METRIC) if column.number(row) is not None]
+            for row in (first, second)
+        ]
+        if all(heads) and set(heads[0]).isdisjoint(heads[1]):
+            # Lightning writes the metrics of training and of validation in different lines
+            heads.sort(key=lambda names: bool(TRAINING.fullmatch(name_of(names[0]).lower())))
+            raise ConfigError(
+                f"{place}, and have different metrics. Write these in one line, or name those of one line"
+                f" and the column that counts the lines: --metrics {','.join(heads[0])} --last {step}"
+            )
+        difference = "all cells are equal"
+        if different:
+            column = different[0]
             difference = f"{column.head} is {column.cells[first]!r} and {column.cells[second]!r}"
-            step = column.head if column in steps else step
-        settings = ",".join(column.head for column in self.with_role(SETTING))
+        settings = ",".join([*(column.head for column in self.with_role(SETTING)), "COLUMN"])
         raise ConfigError(
-            f"{self.file.name}, lines {self.lines[first]} and {self.lines[second]}: they may be of one run"
-            f" ({names}), and {difference}. Remove one of them, or choose: the last or the best line of each"
-            f" run counts (--last {step}, --best METRIC), each line is the result of a test item (--items"
-            f" COLUMN), another column distinguishes them (--settings {settings},COLUMN, or --seed COLUMN if"
+            f"{place}, and {difference}. Remove one of them, or choose: the last or the best line of each run"
+            f" counts (--last {step}, --best METRIC), each line is the result of a test item (--items"
+            f" COLUMN), another column distinguishes them (--settings {settings}, or --seed COLUMN if"
             " it numbers runs), or each line is a run (--lines-are-runs)"
         )
 
@@ -149,8 +171,14 @@ class RunTable:
         self.refuse(column.cells.index(cell), column, f"{problem}. {fix}")
 
 
-def finished_runs(table: RunTable, program: str) -> tuple[dict[str, ImportedRun], list[str]]:
+def finished_runs(table: RunTable, program: str, score: str = "") -> tuple[dict[str, ImportedRun], list[str]]:
     """Return the runs of a table by run id, and a line for each reason why runs were excluded.
+
+    Args:
+        table: The table.
+        program: The program of the runs.
+        score: The name of the score. A run without a number for it has diverged. By default it is the first
+            metric.
 
     Raises:
         ConfigError: A seed or a metric is not a number, or no run is left.
@@ -187,7 +215,8 @@ def finished_runs(table: RunTable, program: str) -> tuple[dict[str, ImportedRun]
             rows_of_items[run_id] = rows
             line = table.lines[row]
             runs[run_id] = ImportedRun(settings=settings, seed=seed, error_class=failure, line=line)
-    runs = {run_id: _run(table, rows_of_items[run_id], run) for run_id, run in runs.items()}
+    score = score or table.with_role(METRIC)[0].name
+    runs = {run_id: _run(table, rows_of_items[run_id], run, score) for run_id, run in runs.items()}
     table.note_notations()
     lines = [
         f"{count:,} run{'s' * (count > 1)} left out: {why}" for why, count in table.left_out.items() if count
@@ -197,8 +226,11 @@ def finished_runs(table: RunTable, program: str) -> tuple[dict[str, ImportedRun]
     return runs, table.notes + lines
 
 
-def _run(table: RunTable, rows: Sequence[int], run: ImportedRun) -> ImportedRun:
-    """Return a run with its metrics, from its line or from the lines of its test items."""
+def _run(table: RunTable, rows: Sequence[int], run: ImportedRun, score: str) -> ImportedRun:
+    """Return a run with its metrics, from its line or from the lines of its test items.
+
+    Infinity, or nan in the score or a loss, means that the run diverged. Other metrics may be undefined.
+    """
     items = table.with_role(ITEM)
     metrics: dict[str, float | None] = {}
     item_scores: dict[str, dict[str, float]] = {}
@@ -214,6 +246,8 @@ def _run(table: RunTable, rows: Sequence[int], run: ImportedRun) -> ImportedRun:
             if number is not None:
                 scores[items[0].cells[row] if items else ""] = number
         mean = fmean(scores.values()) if scores else None
+        if mean is not None and isnan(mean) and column.name != score and not column.matches(LOSSES):
+            mean, scores = None, {}
         if mean is None or isfinite(mean):
             metrics[column.name] = mean
         else:

@@ -6,10 +6,12 @@ from dataclasses import fields
 from typing import Any
 
 from recstudy.base.errors import ConfigError, choices, nearest
-from recstudy.programs.columns import PREFIX, SHARES, Column, direction_of, name_of
+from recstudy.programs.columns import ERROR_RATES, PREFIX, SHARES, Column, direction_of, name_of
 from recstudy.programs.metric import Metric
 from recstudy.programs.table_options import MetricFields, listed
 from recstudy.records.study_schema import MetricRecord
+
+ERROR_RATIO = 30  # between errors in percent and as shares; 100 for equal errors
 
 
 def described_metrics(words: str) -> dict[str, MetricFields]:
@@ -62,7 +64,12 @@ def check_scale(column: Column, numbers: Sequence[float]) -> None:
         ConfigError: Some values are between 0 and 1, and others above 1.
     """
     shares = [number for number in numbers if 0 < number < 1]
-    if column.matches(SHARES) and shares and 1 < max(numbers) <= 100:
+    percentages = [number for number in numbers if number > 1]
+    if not shares or not percentages or max(percentages) > 100:
+        return
+    # an error of 0.8 % beside one of 5 % is usual
+    is_error = column.matches(ERROR_RATES) and min(percentages) > ERROR_RATIO * max(shares)
+    if column.matches(SHARES) or is_error:
         raise ConfigError(
             f"{column.head} has values such as {shares[0]:g} and {max(numbers):g}, which look like"
             f" shares and percentages. Write all in percent, or state it: --metrics {column.head}:%"

@@ -15,17 +15,23 @@ from typing import Any
 
 from recstudy.base.errors import ConfigError, choices
 from recstudy.programs.columns import (
+    AT_NUMBERS,
+    AVERAGES,
     BLOCKS,
+    BOOKKEEPING,
     COMMITS,
+    COUNTERS,
     EMPTY,
     ERROR_OF,
     FILES,
+    GROUPS,
     ITEM,
     ITEM_IDS,
     MEASURES,
     METRIC,
     NEITHER,
     OTHER_SEEDS,
+    OUTCOMES,
     RUN_IDS,
     RUN_NAMES,
     SEED,
@@ -36,10 +42,14 @@ from recstudy.programs.columns import (
     STATE_NAMES,
     STATUS,
     STEPS,
+    TIMES,
+    TOTALS,
     UNCLEAR,
+    USUAL_SETTINGS,
     VALUES,
     VERSIONS,
     Column,
+    is_usual_metric,
     name_of,
 )
 from recstudy.programs.table import RunTable
@@ -86,6 +96,8 @@ def assign(table: RunTable, options: TableOptions = NO_OPTIONS) -> None:
             column.role = NEITHER
         elif column.error_of in names:
             column.role = ERROR_OF
+        elif column.is_spread(names) and column.kind != SETTING:
+            column.role = NEITHER
         else:
             role = NEITHER if settings and metrics else column.usual_role(table.refuse_number)
             column.role = NEITHER if stated_roles.get(role) else role
@@ -96,15 +108,18 @@ def assign(table: RunTable, options: TableOptions = NO_OPTIONS) -> None:
     if not settings:
         _check_columns(table, options)
         _leave_out_results(table)
+    _refuse_averages(table, options)
     if not table.with_role(UNCLEAR):
         _check_levels(table)
         _check_empty(table)
+        if not settings:
+            _refuse_logged(table.finished(), options)
         _reduce(table, options)
         if not settings:
             _leave_out(table)
         if seeds := table.with_role(SEED):
             _merge(table, table.with_role(SETTING) + seeds + table.with_role(ITEM))
-    if not (settings or metrics):
+    if not settings:
         _refuse_long_format(table)
     if problem := _problem(table, bool(settings or metrics)):
         assigned = (
@@ -112,6 +127,9 @@ def assign(table: RunTable, options: TableOptions = NO_OPTIONS) -> None:
         )
         fix = "Name the columns: --settings A,B --metrics C,D --seed S"
         raise ConfigError(f"{table.file.name}: {assigned}; {problem}. {fix}")
+    if not settings:
+        _refuse_outcomes(table.finished())
+        _refuse_left_out(table.finished())
 
 
 def _find_seed(table: RunTable) -> None:
@@ -211,7 +229,10 @@ def _check_levels(table: RunTable) -> None:
     for column in table.with_role(SETTING):
         first_rows: dict[Any, int] = {}
         for row in table.rows:
-            first, cell = first_rows.setdefault(column.value(row), row), column.cells[row]
+            value = column.value(row)
+            # 0.30000000000000004 is 0.3 in all names of variants
+            level = float(f"{value:.12g}") if isinstance(value, float) else value
+            first, cell = first_rows.setdefault(level, row), column.cells[row]
             if cell != column.cells[first] and table.failures[row] == table.failures[first]:
                 table.refuse(
                     row,
@@ -272,11 +293,13 @@ def _choose_lines(table: RunTable, options: TableOptions, keys: Sequence[Column]
     for row, column in product(table.rows, metrics):
         chosen_row = chosen_rows.get(table.key(row, keys), row)
         if column.number(row) is not None and not column.cells[chosen_row]:
+            empty = [metric for metric in metrics if not metric.cells[chosen_row]]
+            heads = [metric.head for metric in empty if metric.number(row) is not None]
             table.refuse(
                 chosen_row,
                 column,
-                f"the cell is empty, but line {table.lines[row]} of this run has a value. Judge it alone:"
-                f" --metrics {column.head}, so that lines without it do not count",
+                f"the cell is empty, but line {table.lines[row]} of this run has a value. Judge metrics that"
+                f" share their lines: --metrics {','.join(heads)}, so that lines without them do not count",
             )
     table.rows = sorted(chosen_rows.values())
 
@@ -345,14 +368,135 @@ def _leave_out_results(table: RunTable) -> None:
 
 def _refuse_long_format(table: RunTable) -> None:
     """Refuse a table with a line for each metric of a run: a mean over accuracy and loss has no meaning."""
-    values = [column.head for column in table.with_role(METRIC) if column.matches(VALUES)]
-    for column in table.with_role(SETTING) if values else ():
-        if column.matches(MEASURES) and not column.kind and len(set(column.cells)) > 1:
+    metrics = table.with_role(METRIC)
+    values = [column for column in metrics if column.matches(VALUES)]
+    for column in table.with_role(SETTING) if metrics else ():
+        value = (values or metrics)[0].head
+        if not column.matches(MEASURES) or column.kind or len({*column.cells}) == 1:
+            continue
+        has_metrics = sum(map(is_usual_metric, map(name_of, {*column.texts}))) > 1
+        # trees have the criteria mse and mae
+        if values or (has_metrics and column.name.lower() != "criterion"):
             raise ConfigError(
                 f"{table.file.name}: {column.head} ({choices(dict.fromkeys(column.cells), 4)}) names what"
-                f" {values[0]} is. Give each metric a column: in pandas, frame.pivot(index=[...],"
-                f" columns={column.head!r}, values={values[0]!r}); or, if it is a setting, state --settings"
+                f" {value} is. Give each metric a column: in pandas, frame.pivot(index=[...],"
+                f" columns={column.head!r}, values={value!r}); or, if it is a setting, state --settings"
             )
+
+
+def _refuse_averages(table: RunTable, options: TableOptions) -> None:
+    """Refuse lines with an average over the levels of a block, which would count as a level."""
+    blocks = [*map(name_of, options.blocks)]
+    for column in table.with_role(SETTING):
+        is_group = column.matches(BLOCKS, GROUPS) or column.name in blocks
+        names = AVERAGES if is_group else TOTALS
+        rows = [row for row in table.rows if names.fullmatch(column.cells[row])]
+        if 0 < len(rows) < len(table.rows):
+            lines = choices((str(table.lines[row]) for row in rows), 6)
+            problem = f"{column.cells[rows[0]]!r} may be the average of other levels, and would count as one"
+            table.refuse(rows[0], column, f"{problem}. Remove these lines: {lines}; or rename the level")
+
+
+def _refuse_logged(table: RunTable, options: TableOptions) -> None:
+    """Refuse numbers that follow from the step within a run, such as a logged learning rate."""
+    settings = [column for column in table.with_role(SETTING) if len({*column.cells}) > 1]
+    numbers = [column for column in settings if column.kind != SETTING]
+    numbers = [column for column in numbers if not all(number.is_integer() for number in column.numbers)]
+    runs = table.with_role(SEED) + table.with_role(ITEM)
+    runs += table.unassigned(RUN_IDS)[:1] + table.unassigned(RUN_NAMES)
+    for step in table.unassigned(COUNTERS) + [table.find(name) for name in [options.last] if name]:
+        keys = settings
+        logged: list[Column] = []
+        # a logged number hides others until it is found
+        while found := [column for column in numbers if _is_logged(table, column, step, keys, runs)]:
+            logged.append(found[0])
+            keys = [key for key in keys if key is not found[0]]
+            numbers = [column for column in numbers if column is not found[0]]
+        if logged:
+            heads = choices(column.head for column in logged)
+            names = ",".join(key.head for key in keys) or "A,B"
+            raise ConfigError(
+                f"{table.file.name}: {heads}: the numbers change with {step.head} within a run, so they are"
+                f" logged and no setting: --settings {names} --last {step.head}; or name them there, too"
+            )
+
+
+def _is_logged(
+    table: RunTable, column: Column, step: Column, settings: Sequence[Column], runs: Sequence[Column]
+) -> bool:
+    """Return whether a column follows from the step within each run, and several runs share their steps.
+
+    Other numbers may be logged, too, or they are settings on which the column depends.
+    """
+    settings = [key for key in settings if key is not column]
+    texts = [key for key in settings if all(number.is_integer() for number in key.numbers)]
+    for keys in ([*texts, *runs], [*settings, *runs]):
+        if _decides(table, keys, column) or not _decides(table, [*keys, step], column):
+            continue
+        step_count, run_count, line_count = (_count(table, heads) for heads in ([step], keys, [*keys, step]))
+        is_common = step_count < len(table.rows) and _decides(table, [step], column)
+        if run_count > 1 and (is_common or line_count == run_count * step_count):
+            return True
+    return False
+
+
+def _refuse_outcomes(table: RunTable) -> None:
+    """Refuse outcomes of runs as settings: texts with such a name, and those that differ between equal seeds.
+
+    Otherwise survivors would be compared.
+    """
+    settings, seeds = table.with_role(SETTING), table.with_role(SEED)
+    has_shared_seeds = 1 < _count(table, seeds) < len(table.rows)
+    for column in reversed(settings):
+        if column.numbers or column.kind == SETTING or _count(table, [column]) == 1:
+            continue
+        keys = [key for key in settings if key is not column]
+        is_result = (
+            has_shared_seeds
+            and _count(table, keys) > 1
+            and _count(table, keys + seeds) == len(table.rows)
+            and not _decides(table, keys, column)
+            and not column.matches(USUAL_SETTINGS, BLOCKS)
+        )
+        if column.matches(OUTCOMES) or is_result:
+            names = ",".join(key.head for key in keys) or "A,B"
+            levels = choices(dict.fromkeys(column.cells), 4)
+            raise ConfigError(
+                f"{table.file.name}: {column.head} ({levels}) may be a result of each run and no setting:"
+                f" --settings {names}; if it states which runs failed, rename it to state, with cells such as"
+                " finished and failed; if it is a setting, name it there, too"
+            )
+
+
+def _refuse_left_out(table: RunTable) -> None:
+    """Refuse a left-out column whose levels cross the settings, so that they would count as repetitions."""
+    settings = table.with_role(SETTING)
+    runs = (*table.with_role(SEED), *table.with_role(ITEM), *table.unassigned(RUN_IDS))
+    variants = _count(table, settings)
+    if runs or table.unassigned(RUN_NAMES) or variants == 1:
+        return
+    for column in (column for column in table.unassigned(BOOKKEEPING) if not column.matches(TIMES)):
+        levels, cells = _count(table, [column]), _count(table, [*settings, column])
+        if levels > 1 and cells == variants * levels and len(table.rows) % cells == 0:
+            names = ",".join(key.head for key in settings)
+            raise ConfigError(
+                f"{table.file.name}: {column.head} would be left out, so its {levels} levels would count as"
+                f" repetitions. --settings {names},{column.head} if it is a setting, else --settings {names}"
+            )
+
+
+def _numbered(columns: Sequence[Column]) -> list[str]:
+    """Return columns of one name with at least three consecutive numbers, such as acc_0, acc_1 and acc_2."""
+    numbers: dict[str, dict[int, str]] = {}
+    for column in columns:
+        match = re.fullmatch(r"(.*[^\W\d_]|)_?(\d{1,3})", column.name.lower())
+        if match and "@" not in column.head and not AT_NUMBERS.fullmatch(match[1]):
+            numbers.setdefault(match[1], {})[int(match[2])] = column.head
+    for heads in numbers.values():
+        for first in heads:
+            if first + 1 in heads and first + 2 in heads:
+                return [heads[first + offset] for offset in range(3)]
+    return []
 
 
 def _problem(table: RunTable, is_stated: bool) -> str:
@@ -362,6 +506,8 @@ def _problem(table: RunTable, is_stated: bool) -> str:
     unclear = table.with_role(UNCLEAR)
     if sum(column.name.isdigit() for column in unclear) > 1:
         return "columns named by numbers look like seeds, but each run needs its own line. Use pandas.melt"
+    if numbered := _numbered(unclear if is_stated else unclear + metrics):
+        return f"{choices(numbered)} look like seeds, but each run needs its own line. Use pandas.melt"
     if unclear:
         return f"unclear: {choices(column.head for column in unclear)}"
     if not settings or not metrics:

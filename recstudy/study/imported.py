@@ -9,7 +9,7 @@ from typing import Any
 from recstudy.base.errors import ConfigError, choices, nearest
 from recstudy.base.values import canonical, is_number
 from recstudy.papers import Target
-from recstudy.programs.columns import BLOCKS, FOLDS, name_of
+from recstudy.programs.columns import BLOCKS, FOLDS, SIZES, name_of
 from recstudy.programs.table import TableProgram
 from recstudy.programs.table_options import TableOptions
 from recstudy.records import Run
@@ -147,7 +147,7 @@ def finished_plan(
     if folds and len(settings) == len(runs):
         folds_as_seeds = f"--seed {folds[0]} --test-share {1 / len(levels[folds[0]]):.2g}"
         words += f" with single runs; to judge over the folds of a cross-validation: {folds_as_seeds}"
-    labelled = _grid_axes(list(axes), levels, list(settings.values()))
+    labelled = _grid_axes(list(axes), levels, list(settings.values()), blocks)
     variants = {}
     for key in sorted(settings, key=lambda key: [levels[axis][settings[key].get(axis)] for axis in axes]):
         values = {axis: settings[key].get(axis) for axis in axes}
@@ -191,16 +191,26 @@ def _levels(settings: Sequence[Mapping[str, Any]]) -> dict[str, dict[Any, int]]:
 
 
 def _grid_axes(
-    axes: Sequence[str], levels: Mapping[str, Mapping[Any, int]], settings: Sequence[Mapping[str, Any]]
+    axes: Sequence[str],
+    levels: Mapping[str, Mapping[Any, int]],
+    settings: Sequence[Mapping[str, Any]],
+    blocks: Iterable[str],
 ) -> list[str]:
-    """Return the axes that decide all others: those of a complete grid, else all that follow from no name."""
+    """Return the axes that decide all others: those of a complete grid, else all that follow from no name.
+
+    Within a block, a further axis must follow from one axis of the grid, or else be a size or a name of each
+    combination. Otherwise the effects of the grid would contain its effect.
+    """
+    labels = [axis for axis, values in levels.items() if len(values) == len(settings)]
+    labels = [axis for axis in labels if not all(map(is_number, levels[axis]))]
+    other_axes = [axis for axis in axes if axis not in labels and not SIZES.fullmatch(axis)]
     for size in range(2, len(axes)):
         for names in combinations(axes[:GRID_COLUMNS], size):
             if (
                 len(settings)
                 == prod(len(levels[name]) for name in names)
                 == len({canonical([values.get(name) for name in names]) for values in settings})
-            ):
+            ) and all(any(depends(axis, [name, *blocks], settings) for name in names) for axis in other_axes):
                 return list(names)
     return [axis for axis in axes if not _follows(axis, levels, settings)]
 

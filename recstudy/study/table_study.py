@@ -95,7 +95,7 @@ def import_table(
         option = "--test-share" if options.test_share else "--paired"
         raise ConfigError(f"{option} needs the column of the folds or seeds, such as --seed fold")
     _check_margins(claims.claims, table, metrics)
-    runs, notes = finished_runs(table, PROGRAM + name)
+    runs, notes = finished_runs(table, PROGRAM + name, columns[0].name)
     with results.holding(name, PRESET) as folder:
         earlier_imports = read_imported(folder)
         imported = merge_imports(Imported() if options.replace else earlier_imports, table.file, runs)

@@ -630,6 +630,23 @@ def test_columns_that_follow_from_a_grid_are_columns_and_no_effects(judge_table)
     assert study.records.plan.report[-1]["axes"] == ["opt", "depth"]
 
 
+def test_an_effect_does_not_contain_one_of_another_axis(judge_table):
+    variants = ["A,0.1,0", "A,0.2,0", "B,0.1,0", "B,0.2,0.1"]
+    rows = [f"{variant},{seed},{8 + seed / 10}" for variant in variants for seed in range(3)]
+    frame = judge_table(["method,lr,wd,seed,score", *rows]).table("differences").frame
+    assert frame.base.tolist() == ["method A, only with lr 0.1, wd 0", "lr 0.1, only with method A, wd 0"]
+
+
+def test_a_rate_that_is_tuned_for_each_data_set_belongs_to_the_method(judge_table):
+    rows = [
+        f"{method},D{data},{(rate + data) % 3 + 1},{seed},{80 + rate + data + seed / 10}"
+        for rate, method in enumerate("AB")
+        for data in range(5)
+        for seed in range(2)
+    ]
+    assert "ranks" in shown_parts(judge_table(["method,dataset,lr,seed,accuracy", *rows]))
+
+
 def test_a_random_search_has_a_sorted_table(judge_table):
     lines = [
         "lr,wd,accuracy",

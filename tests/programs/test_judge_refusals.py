@@ -40,8 +40,17 @@ def working_folder(tmp_path, monkeypatch):
     [
         (runs().set_index("method").rename_axis(None), {}, "column 1 has no name, and its cells are A, B."),
         (long_format(), {}, r"metric (accuracy, loss) names what value is. Give each metric a column"),
+        (long_format(), {"metrics": "value:higher"}, "metric (accuracy, loss) names what value is."),
         (runs(data_seed=[0, 0, 1, 0, 0, 1]), {}, "seed, data_seed vary, and runs that share one of them"),
         (runs(accuracy=[0.9, 0.91, 0.92, 90.1, 90.2, 90.3]), {}, "look like shares and percentages"),
+        *(
+            (
+                runs().rename(columns={"accuracy": head}).assign(**{head: [0.4, 0.4, 0.4, 41, 42, 43]}),
+                {},
+                f"{head} has values such as 0.4 and 43, which look like shares and percentages",
+            )
+            for head in ("mAP", "bleu", "nDCG@10", "MRR", "test_error")
+        ),
         (runs().rename(columns={"accuracy": "quality"}), {"metrics": "quality"}, "--metrics quality:higher"),
         (runs().rename(columns={"accuracy": "loss_at_best_acc"}), {}, "does not say whether higher or lower"),
         (runs().drop(columns="seed"), {"paired": True}, "--paired needs the column of the folds or seeds"),
@@ -72,7 +81,17 @@ def working_folder(tmp_path, monkeypatch):
             {},
             "line 2, column 'method': the cell is empty. Write the level in each line, or none",
         ),
-        (runs().rename(columns={"accuracy": "accuracy_drop"}), {"metrics": "accuracy_drop"}, "_drop:higher"),
+        *(
+            (runs().rename(columns={"accuracy": head}), {"metrics": head}, f"{head}:higher")
+            for head in (
+                "accuracy_drop",
+                "error_reduction",
+                "loss_delta",
+                "acc_ci95",
+                "survival_time",
+                "minus_loss",
+            )
+        ),
     ],
 )
 def test_a_table_with_two_readings_is_refused(frame, options, problem):
@@ -135,6 +154,17 @@ def test_a_single_run_beside_several_is_undecided():
     assert study.findings[0].endswith("n=1); seeds needed: a second seed.")
 
 
+def test_errors_below_a_percent_are_percentages():
+    frame = pd.DataFrame({"method": ["A", "B"] * 2, "dataset": [*"xxyy"], "error": [0.8, 1.1, 20, 24]})
+    assert len(recstudy.judge(frame).runs) == 4
+
+
+@pytest.mark.parametrize("head", ["acc_train", "Accuracy (train)"])
+def test_a_metric_of_training_is_not_the_score(head):
+    frame = runs()[["method", "seed"]].assign(**{head: 99.0, "acc_test": runs().accuracy})
+    assert recstudy.judge(frame, claims=[BETTER]).answers.metric.tolist()[0] == "acc_test"
+
+
 @pytest.mark.parametrize(
     ("head", "better"),
     [
@@ -163,7 +193,7 @@ def test_the_last_line_of_a_run_has_its_metric():
     steps.loc[steps.step != 3, "accuracy"] = None
     study = recstudy.judge(steps, last="step", metrics="accuracy")
     assert study.estimates["value"].tolist() == pytest.approx([90.2333, 92.0667], abs=1e-3)
-    with pytest.raises(ConfigError, match=r"the cell is empty, but line \d+ of this run has"):
+    with pytest.raises(ConfigError, match=r"line \d+ of this run has a value. .*: --metrics accuracy, so"):
         recstudy.judge(steps, last="step", metrics="accuracy,loss", name="both")
 
 

@@ -83,6 +83,10 @@ def settings_and_seeds(table, **roles) -> list[tuple]:
             "﻿model;random_seed;mAP@0.5\nA;0;0.41\nA;1;0.42\nB;0;0.51\nB;1;0.55\n",
             (["model"], "random_seed", ["mAP_0_5"]),
         ),
+        (
+            "model,reward,loss\nA,\N{MINUS SIGN}10,1.1\nB,\N{MINUS SIGN}20,2.1\n",
+            (["model"], "none", ["reward", "loss"]),
+        ),
         ("lr\tscore\n0.1\t3.25\n0.1\t3.5\n0.2\t4.125\n0.2\t4.5\n", (["lr"], "none", ["score"])),
         (
             "model,train_seed,Seed,f1\nA,10,0,0.4\nA,11,1,0.5\nB,10,0,0.6\nB,11,1,0.7\n",
@@ -96,6 +100,7 @@ def settings_and_seeds(table, **roles) -> list[tuple]:
         "pandas",
         "W&B's example",
         "semicolons and a mark",
+        "a minus sign",
         "tabs, no seed",
         "a second column of seeds",
     ],
@@ -200,7 +205,31 @@ WRONG = {
     "use_x,seed,acc\nTrue,0,0.9\n1,0,0.8\n": "'1' would be the same level as 'True' in line 2",
     "use_x,seed,acc\ntrue,0,0.9\nTRUE,1,0.8\n": "'TRUE' would be the same level as 'true' in line 2",
     "aug,seed,acc\nnone,0,0.9\n,0,0.8\nNA,0,0.8\n": "line 3, column 'aug': '' would be the same level as 'none' in line 2",
+    "lr,seed,acc\n0.1,0,0.9\n0.3,0,0.8\n0.30000000000000004,1,0.8\n": "'0.30000000000000004' would be the same level as '0.3'",
+    "model,dataset,acc\nA,x,1\nA,y,2\nA,Average,1.5\nB,x,1\nB,y,2\nB,Average,1.5\n": "line 4, column 'dataset': 'Average' "
+    "may be the average of other levels, and would count as one. Remove these lines: 4, 7; or rename the level",
+    # columns that are no settings, or that may be
+    "model,seed,epoch,lr,wd,acc\nA,0,1,0.1,0.2,0.5\nA,0,2,0.05,0.1,0.6\nB,0,1,0.1,0.2,0.5\nB,0,2,0.05,0.1,0.6\n": "runs.csv: lr, wd: "
+    "the numbers change with epoch within a run, so they are logged and no setting: --settings model --last epoch; or",
+    "model,peak_lr,epoch,lr,acc\nA,0.2,1,0.2,0.5\nA,0.2,2,0.1,0.5\nA,0.4,1,0.4,0.5\nA,0.4,2,0.2,0.5\n": "--settings peak_lr --last epoch",
+    "model,seed,acc,failed\nA,0,90,False\nA,1,10,True\nB,0,80,False\nB,1,81,False\n": "failed (False, True) may be a result of each "
+    "run and no setting: --settings model; if it states which runs failed, rename it to state",
+    "model,acc,outcome\nA,90,good\nA,10,bad\nB,80,good\n": "outcome (good, bad) may be a result of each run",
+    "model,seed,acc,plateau\nA,0,90,no\nA,1,91,no\nA,2,10,yes\nB,0,80,no\nB,1,81,no\nB,2,82,no\n": "plateau (no, yes) may be a result",
+    "model,noise_std,acc\nA,0.1,80\nA,0.5,77\nB,0.1,82\nB,0.5,79\n": "unclear: noise_std. Name",
+    "model,gpu_count,fps\nA,1,10\nA,2,19\nB,1,12\nB,2,22\n": "gpu_count would be left out, so its 2 levels would count as repetitions. "
+    "--settings model,gpu_count if it is a setting, else --settings model",
+    "model,seed,tag,value\nA,0,acc,90\nA,0,loss,1\nB,0,acc,91\nB,0,loss,2\n": "tag (acc, loss) names what value is.",
+    "model,seed,wer\nA,0,<0.1\nB,0,~1.1\n": "column 'wer': '<0.1' is not a number",
+    "model,seed,acc\nA,0,**92**\nB,0,**93**\n": "column 'acc': '**92**' is not a number",
+    "model,acc_0,acc_1,acc_2\nA,90,91,92\nB,92,93,94\n": "acc_0, acc_1, acc_2 look like seeds, but each run needs its own line",
+    "model,seed0,seed1,seed2\nA,90,91,92\nB,92,93,94\n": "seed0, seed1, seed2 look like seeds, but each run needs its own line",
     # lines
+    "epoch,acc\n1,0.5\n2,0.6\n": "they may be of one run, and epoch is '1' and '2'. Remove one of them, or choose: the last or the best "
+    "line of each run counts (--last epoch, --best METRIC), each line is the result of a test item (--items COLUMN), another "
+    "column distinguishes them (--settings COLUMN, or",
+    "model,seed,epoch,step,train_loss,loss,acc\nA,0,0,9,1.0,,\nA,0,0,9,,1.1,0.5\n": "they may be of one run (model=A, seed=0), and have different metrics. "
+    "Write these in one line, or name those of one line and the column that counts the lines: --metrics loss,acc --last epoch",
     "lr,epoch,acc\n1,1,0.5\n1,2,0.6\n": "lines 2 and 3: they may be of one run (lr=1), and epoch is '1' and '2'. "
     "Remove one of them, or choose: the last or the best line of each run counts (--last epoch, --best METRIC)",
     "lr,seed,Iteration,acc\n1,0,1,0.5\n1,0,2,0.6\n": "(lr=1, seed=0), and Iteration is '1' and '2'",
@@ -391,6 +420,7 @@ def test_a_value_that_cannot_be_read_is_named_with_its_key(table):
         ("1'234.5;7", 1234.5),
         ("0,123;0,4", 0.123),
         ("1,234;5.5", 1234),
+        ("\N{MINUS SIGN}84,7;85", -84.7),
     ],
 )
 def test_a_column_is_read_in_its_notation(table, cells, number):
@@ -524,6 +554,44 @@ def test_a_name_of_many_questions_is_an_item_and_one_of_few_is_a_setting(table):
             f"Why {item}?,{method},0.5\n" for method in "AB" for item in range(count)
         )
         assert assigned_columns(table(text))[0] == settings
+
+
+ORDINARY = {
+    "a final step that follows from a setting": "batch_size,seed,step,acc\n32,0,100,1\n32,1,100,2\n64,0,50,3\n64,1,50,4\n",
+    "levels named mean and all": "pooling,layers,seed,acc\nmean,all,0,1\nmax,last,0,2\nmean,all,1,3\nmax,last,1,4\n",
+    "an error message of a failed run": "model,state,error,acc\nA,done,,1\nA,failed,OOM,\nB,done,,2\n",
+    "an environment with its own seeds": "algo,env,seed,reward\nA,x,0,1\nA,x,1,2\nA,y,2,2\nB,x,0,3\nB,x,1,4\nB,y,2,5\n",
+    "a spread of a stated metric": "model,quality_mean,quality_std\nA,1.5,0.1\nB,2.5,0.2\n",
+    "bleu-n": "model,bleu_1,bleu_2,bleu_3\nA,0.5,0.4,0.3\nB,0.6,0.5,0.4\n",
+    "lists": 'hits,acc\n"[1, 2]",0.5\n"[1, 3]",0.6\n',
+    "dates of repetitions": "model,date,acc\nA,2024-01-01,1\nA,2024-01-02,2\nB,2024-01-01,3\nB,2024-01-02,4\n",
+    "row numbers of each method": ",model,acc\n0,A,1\n1,A,2\n0,B,3\n1,B,4\n",
+    "the best epoch of each run": "lr,epoch,acc\n0.1,12,1\n0.01,20,2\n0.001,31,3\n",
+    "years": "model,acc_2019,acc_2020,acc_2021\nA,0.5,0.6,0.7\nB,0.6,0.7,0.8\n",
+    "criteria of trees": "criterion,max_depth,r2\nmse,1,0.5\nmae,1,0.6\n",
+}
+
+
+@pytest.mark.parametrize("text", ORDINARY.values(), ids=ORDINARY)
+def test_ordinary_tables_are_read(table, text):
+    metrics = {"quality_mean": None} if "quality_mean" in text else {}
+    assert imported(table(text), metrics=metrics)[0]
+
+
+@pytest.mark.parametrize(
+    ("cells", "status", "metrics"),
+    [
+        ("90,nan,1", "done", {"acc": 90, "auc": None, "loss": 1}),
+        ("nan,0.5,1", "diverged", {"auc": 0.5, "loss": 1}),
+        ("90,0.5,nan", "diverged", {"acc": 90, "auc": 0.5}),
+        ("90,inf,1", "diverged", {"acc": 90, "loss": 1}),
+    ],
+)
+def test_an_undefined_metric_is_missing_and_an_undefined_score_or_loss_diverged(
+    table, cells, status, metrics
+):
+    run = next(iter(imported(table(f"model,acc,auc,loss\nA,{cells}\nB,80,0.5,1\n"))[0].values()))
+    assert (run.status, run.metrics) == (status, metrics)
 
 
 def test_a_standard_error_belongs_to_its_metric(table):
