@@ -30,7 +30,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import exp, inf, log, sqrt
+from math import asin, exp, inf, log, pi, sqrt
 from statistics import median
 from typing import Any, NamedTuple, TypeAlias
 
@@ -178,7 +178,9 @@ class Fit:
             if result := self.item_result(key):
                 error = result.error / self.scale.slope(mean_of(self.scores[key]))
                 if not error and self.scale.kind == "share":  # all items have the same score
-                    error = 1 / sqrt(4 * self.scale.items)
+                    tail = (1 - LEVEL) / 2
+                    angle = pi / 2 - asin(sqrt(tail ** (1 / self.scale.items)))  # of Clopper and Pearson
+                    error = angle / float(special.stdtrit(result.df, 1 - tail))
                 variances[key] = Variance(error**2, result.df) if error else None
                 continue
             own_variance = self.own_variances.get(key, Variance(0.0, 0.0))

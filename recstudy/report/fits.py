@@ -124,7 +124,8 @@ def scale_of(name: str, runs: Sequence[Row]) -> Scale:
     if definition.share:
         # Copies and trajectories of a puzzle are no independent items and count as one.
         repeated = name.partition(".")[0] in AT_TEST
-        items = definition.items or max((_questions(run, repeated) for run in runs), default=0)
+        items = max((len(run.item_scores.get(name, ())) for run in runs), default=0) or definition.items
+        items = items or max((_questions(run, repeated) for run in runs), default=0)
         return Scale(low, high, "share", items or DEFAULT_ITEMS, definition.sign, items > 0)
     smaller = (definition.better == "lower" or definition.timed) and not definition.bounds
     positive = bool(runs) and all((run.value(name) or 0.0) > 0 for run in runs)

@@ -641,7 +641,7 @@ def test_a_rate_that_is_tuned_for_each_data_set_belongs_to_the_method(judge_tabl
     rows = [
         f"{method},D{data},{(rate + data) % 3 + 1},{seed},{80 + rate + data + seed / 10}"
         for rate, method in enumerate("AB")
-        for data in range(5)
+        for data in range(6)
         for seed in range(2)
     ]
     assert "ranks" in shown_parts(judge_table(["method,dataset,lr,seed,accuracy", *rows]))

@@ -105,6 +105,22 @@ def test_a_sentence_claims_no_more_than_was_tested(table, options, said, unsaid,
     assert unsaid not in text
 
 
+def test_a_data_set_has_the_interval_of_its_own_items(tmp_path):
+    """20 of 20 items are at least 83 % (Clopper-Pearson), whatever the size of another data set."""
+    rows = [
+        (model, task, f"{task}{item}", float(task == "small" or (item + (model == "A")) % 3 > 0))
+        for model in "AB"
+        for task, count in (("small", 20), ("big", 600))
+        for item in range(count)
+    ]
+    table = pd.DataFrame(rows, columns=["model", "task", "item_id", "correct"])
+    study = recstudy.judge(table, results=tmp_path, name="t")
+    estimates = study.estimates
+    small = estimates[estimates["label"].str.contains("small")]
+
+    assert list(small["low"]) == pytest.approx([0.025 ** (1 / 20)] * 2, abs=1e-3)
+
+
 def test_a_reading_without_a_test_is_no_look(tmp_path):
     """A level of 2.5 % instead of 5 % was the price of having read a table of single runs."""
     values = {"A": [90.0, 90.6, 90.2], "B": [91.0, 90.9, 91.3]}
