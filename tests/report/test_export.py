@@ -7,9 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from made_up import (
-    specs,
-)
+from made_up import read, specs
 from PIL import Image
 from scenarios import swept
 
@@ -22,7 +20,6 @@ from recstudy.report import (
 )
 from recstudy.report.kinds import draw_figure
 from recstudy.report.shown import ReportFiles, printed, write_figure
-from recstudy.report.study_records import load_study
 from recstudy.report.venues import VENUES, Paper, paper_of
 
 CHROMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
@@ -139,7 +136,7 @@ def test_files_are_as_wide_as_a_column(records, tmp_path, inches):
 
 
 def test_a_figure_that_a_column_would_make_high_goes_across_the_text(tmp_path):
-    records = load_study(swept(tmp_path / "r"), "made_up", "paper")
+    records = read(swept(tmp_path / "r"))
     low, high = (draw_figure(records, spec) for spec in (Pareto(x="gflops", y="top1_accuracy"), Means()))
 
     assert [printed(figure, VENUES["icml"])[1] for figure in (low, high)] == [False, True]

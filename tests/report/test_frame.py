@@ -37,7 +37,7 @@ def test_a_row_names_what_was_measured_apart_from_depths_and_provenance(records,
         *("top1_accuracy", "macro_f1", "nll", "ece"),
         *("params", "gflops", "train_pflop", "seconds", "images_per_second", "epoch_seconds"),
     ]
-    chest = load_study(write_chest(tmp_path / "r"), "made_up", "paper").rows[0]
+    chest = read(write_chest(tmp_path / "r")).rows[0]
     assert (chest.value("auroc.Effusion"), chest.value("auroc@1"), chest.result_or_empty.undefined) == (
         88.04,
         80.0,
