@@ -14,7 +14,7 @@ from objects import ObjectStore, serving
 
 from recstudy.records import Results
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is loaded
+os.environ["OMP_NUM_THREADS"] = "1"  # before torch is loaded
 # a shell's background job ignores Ctrl-C, and so would the commands that the tests start and stop
 signal.signal(signal.SIGINT, signal.default_int_handler)
 # Ray's 15 lets runs starve while other tests compute: 25 s became 240

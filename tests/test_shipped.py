@@ -37,17 +37,6 @@ def test_a_study_that_there_is_not_is_named_with_the_nearest(capsys):
     )
 
 
-def test_a_new_study_is_written_once_under_the_name_of_a_module(capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert run_command(capsys, 0, "new", "mine") == "mine.py: run it with python mine.py\n"
-
-    assert "own_model" not in Path("mine.py").read_text()
-    assert run_command(capsys, 2, "new", "mine").startswith("ConfigError: mine.py is there already")
-    assert run_command(capsys, 2, "new", "My study").startswith(
-        "ConfigError: a study's name is that of a Python module"
-    )
-
-
 def test_every_field_of_every_part_is_described(capsys):
     for kind in (TrainConfig, *FAMILIES.values(), *DATASETS.values()):
         assert all(field.type and "<" not in field.type for field in describe_fields(kind, ""))

@@ -29,6 +29,7 @@ def test_a_row_has_levels_varied_fields_metrics_cost_and_provenance(records):
         "0123abc",
     )
     assert row["provenance.versions"] == "recstudy 0.1.0, torch 2.15.0"
+    assert {"label", "id"} <= set(row.index)
     assert "train.epochs" not in records.runs
 
 

@@ -137,11 +137,12 @@ def test_a_fault_of_our_own_part_is_known_before_the_training(monkeypatch):
     assert fault.value.__notes__ == ["in the part 't' of the report, which was drawn without runs"]
 
 
-def test_exception_of_a_users_part_without_runs_is_one_line(tmp_path, capsys):
-    class Mine(TablePart):
-        def cells(self, records):
-            raise ValueError("no best\nof none")
+class Mine(TablePart):
+    def cells(self, records):
+        raise ValueError("no best\nof none")
 
+
+def test_exception_of_a_users_part_without_runs_is_one_line():
     with gathering():
         PARTS.add("mine")(Mine)
         problems = check_drawable(plan_record(make_plan(study(Mine("m"), Table("t")))))
@@ -152,10 +153,6 @@ def test_exception_of_a_users_part_without_runs_is_one_line(tmp_path, capsys):
 
 
 def test_a_part_that_raises_an_error_is_never_exit_code_0(tmp_path, capsys):
-    class Mine(TablePart):
-        def cells(self, records):
-            raise ValueError("no best\nof none")
-
     metrics, variants = {"accuracy": Metric("%")}, grid({"depth": [1, 2]})
     program = Function(lambda run: {"accuracy": 80}, name="undrawn")
     with gathering():

@@ -4,6 +4,7 @@ from itertools import product
 
 import pytest
 import torch
+from rate_weights import write_weights
 
 from recstudy.programs.metric import NotAvailable
 from recstudy.recursive import Answers, measured
@@ -93,9 +94,7 @@ def test_bad_weights_are_the_reason(tmp_path, text, reason):
 
 
 def test_missing_models_are_the_reason(tmp_path, monkeypatch):
-    (tmp_path / "weights.json").write_text(
-        json.dumps({"_".join(pair).lower(): 1 for pair in product(TYPES, TYPES)})
-    )
+    write_weights(tmp_path)
 
     with pytest.raises(NotAvailable, match="entities holds no model"):
         rate_scores(["a mass"], [["no mass"]], tmp_path)
@@ -147,9 +146,7 @@ def test_the_whole_way_with_two_tiny_models(tmp_path, monkeypatch):
         config = transformers.BertConfig(**size, id2label=labels, initializer_range=1.0)
         getattr(transformers, kind)(config).save_pretrained(tmp_path / name)
         transformers.BertTokenizerFast(str(tmp_path / name / "vocab.txt")).save_pretrained(tmp_path / name)
-    (tmp_path / "weights.json").write_text(
-        json.dumps({"_".join(pair).lower(): 1 for pair in product(TYPES, TYPES)})
-    )
+    write_weights(tmp_path)
     report, other_report = "a mass in the left lung is seen. no nodule", "the lung in the left."
 
     itself, best, worse = rate_scores(
