@@ -408,7 +408,7 @@ SCENARIOS: dict[str, tuple[Build, Part]] = {
     "captions": (
         lambda root: write_captions_study(root, (["A large mass.", "The mass, left"], "the mass is small"), (["Normal film"], "")), Captions()
     ),
-    "captions that are hostile": (lambda root: write_captions_study(root, ([HOSTILE, HOSTILE * 9], HOSTILE), ([HOSTILE], HOSTILE * 9)), Captions()),
+    "captions that are hostile": (lambda root: write_captions_study(root, ([HOSTILE, HOSTILE * 3], HOSTILE), ([HOSTILE], HOSTILE * 3)), Captions()),
     "expert load": (inside, ExpertLoad()),
     "expert load of one caption": (inside, ExpertLoad(example=1)),
     "expert path": (inside, ExpertPath()),
