@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from recstudy.base.errors import ConfigError
-from recstudy.cli import main
 from recstudy.plugins import check_call, gathering, import_object
 from recstudy.programs.settings import configure
 from recstudy.recursive import LOSSES, OPTIMIZERS, SCHEDULES, RunConfig, TrainConfig
@@ -103,7 +102,7 @@ def test_files_of_one_name_in_two_folders_are_both_named(tmp_path):
     assert "Note:" not in first
 
 
-def test_a_variant_added_after_more_seeds_gets_as_many_in_report_and_bundle(tmp_path, capsys):
+def test_a_variant_added_after_more_seeds_gets_as_many_in_report_and_bundle(tmp_path, typed):
     file = write_study(tmp_path, "mine.py", "[1, 2]")
     run_file(file, "--seeds", "4", "--max-seeds", "8")
     write_study(tmp_path, "mine.py", "[1, 2, 3]")
@@ -111,8 +110,7 @@ def test_a_variant_added_after_more_seeds_gets_as_many_in_report_and_bundle(tmp_
     process = run_file(file, "--max-seeds", "8")  # the file states one seed
     folder = tmp_path / "results/studies/own/default"
     for words in (["report", folder], ["publish", folder, tmp_path / "bundle"]):
-        with pytest.raises(SystemExit, match="0"):
-            main([*map(str, words)])
+        typed(*words)
 
     assert "12 runs: 8 finished before, 4 to run" in process.stdout
     for page in (folder / "report/report.html", tmp_path / "bundle/report/report.html"):

@@ -3,27 +3,19 @@ who is asked first.
 """
 
 import json
+from functools import partial
 
 import pytest
 from bundles import sealed
 
-from recstudy.cli import main
 from recstudy.plugins import user_files_of
 
 
 @pytest.fixture
-def reproduce(tmp_path, monkeypatch, capsys):
-    """Type the command, with runs in this process; give what it says."""
+def reproduce(tmp_path, monkeypatch, typed):
+    """Type the command, with runs in this process."""
     monkeypatch.chdir(tmp_path)
-
-    def typed(*words: str, code: int = 0) -> str:
-        with pytest.raises(SystemExit, match=r"^(None|\d)?$") as exit_info:
-            main(["reproduce", *map(str, words), "--no-ray"])
-        output = capsys.readouterr()
-        assert exit_info.value.code == code, output.out + output.err
-        return output.out + output.err
-
-    return typed
+    return partial(typed, "reproduce", "--no-ray")
 
 
 def test_one_cell_is_reproduced_bit_for_bit(published_once, reproduce, tmp_path):

@@ -33,11 +33,9 @@ def differences_of(root: Path) -> str:
     return "\n".join(verify(Bundle(root)).differences)
 
 
-def test_a_bundle_as_it_was_published_differs_in_nothing(published_once, capsys):
-    with pytest.raises(SystemExit, match=r"^0$"):
-        main(["verify", f"{published_once}.zip"])
+def test_a_bundle_as_it_was_published_differs_in_nothing(published_once, typed):
+    output = typed("verify", f"{published_once}.zip")
 
-    output = capsys.readouterr().out
     for part in (
         "the ids of 4 runs",
         "metrics of 4 runs by",
@@ -692,13 +690,12 @@ def test_a_link_in_a_folder_is_refused(bundle, tmp_path):
         verify(Bundle(bundle))
 
 
-def test_folder_that_is_no_bundle_is_refused_in_one_line(tmp_path, capsys):
+def test_folder_that_is_no_bundle_is_refused_in_one_line(tmp_path, typed):
     (tmp_path / "text.zip").write_text("no zip")
     a_zip(tmp_path / "other.zip", (zipfile.ZipInfo("a/b"), b""))
     for place in ("text.zip", "other.zip", "missing.zip"):
-        with pytest.raises(SystemExit, match=r"^2$"):
-            main(["verify", str(tmp_path / place)])
-        assert "is no bundle. Give a folder or a zip from `recstudy publish`." in capsys.readouterr().err
+        output = typed("verify", tmp_path / place, code=2)
+        assert "is no bundle. Give a folder or a zip from `recstudy publish`." in output
 
 
 def test_a_study_s_name_that_leaves_the_bundle_is_refused(bundle):

@@ -4,7 +4,6 @@ import pytest
 from made_up import base, finish, read, result, variants, write_report, write_study
 
 from recstudy.base.errors import ConfigError
-from recstudy.cli import main
 from recstudy.report.caveats import seed_words
 from recstudy.report.summary import Price, costs, flowing, reproducibility
 
@@ -116,12 +115,11 @@ def test_a_price_is_a_number_with_its_currency(price_text):
         Price.parse(price_text)
 
 
-def test_published_values_state_cell_and_quote_on_the_page_and_in_explain(results, capsys):
+def test_published_values_state_cell_and_quote_on_the_page_and_in_explain(results, typed):
     words = "section 4.3, Table 1, ViTRM, cifar10, batch_size 128, top1_accuracy"
     quote = "ViTRM (ours) | 3.6M | 92.6 | 93.1"
     page = write_report(results, "made_up", "paper").read_text()
-    with pytest.raises(SystemExit, match="0"):
-        main(["explain", "scores:ViTRM, batch size 128:1", str(results.root)])
+    output = typed("explain", "scores:ViTRM, batch size 128:1", results.root)
 
     # in the table in a tooltip, and in the section of published values also for the keyboard
     assert re.search(rf'<td title="[^"]*{re.escape(words)}: &#34;{re.escape(quote)}', page)
@@ -129,6 +127,4 @@ def test_published_values_state_cell_and_quote_on_the_page_and_in_explain(result
         f'<span tabindex="0" title="{words}: &#34;{quote}&#34;">ViTRM Table 1 (002_table1_cifar10#3)</span>'
         in page
     )
-    assert (
-        f'published in: ViTRM Table 1 (002_table1_cifar10#3): {words}: "{quote}"\n' in capsys.readouterr().out
-    )
+    assert f'published in: ViTRM Table 1 (002_table1_cifar10#3): {words}: "{quote}"\n' in output
