@@ -4,17 +4,20 @@ import os
 import shutil
 import signal
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from disks import Disk
 from hypothesis import settings
 from objects import ObjectStore, serving
 
+from recstudy.cli import main
+from recstudy.cli import study as study_command
 from recstudy.records import Results
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is loaded
+os.environ["OMP_NUM_THREADS"] = "1"  # before torch is loaded
 # a shell's background job ignores Ctrl-C, and so would the commands that the tests start and stop
 signal.signal(signal.SIGINT, signal.default_int_handler)
 # Ray's 15 lets runs starve while other tests compute: 25 s became 240
@@ -90,3 +93,17 @@ def uri(request: pytest.FixtureRequest, tmp_path: Path, object_store: ObjectStor
 def results(tmp_path: Path) -> Results:
     """An empty results folder."""
     return Results(tmp_path / "results").create()
+
+
+@pytest.fixture
+def typed(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Types words behind `recstudy`, or options of a study, and returns all that is printed."""
+
+    def run(*words: object, code: int = 0, study: Any = None) -> str:
+        with pytest.raises(SystemExit, match=f"^{code}$"):
+            study_command.main(study, [*map(str, words)]) if study else main([*map(str, words)])
+        text = "".join(capsys.readouterr())
+        assert "Traceback" not in text
+        return text
+
+    return run

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from recstudy.cli import main
 from recstudy.records import (
     Failure,
     PlanRecord,
@@ -89,15 +88,8 @@ def reclaimable_files(results: Results, orphans: bool = False) -> dict[str, tupl
     }
 
 
-def cleaned(results: Results, capsys, *arguments: str, code: str = "0") -> str:
-    with pytest.raises(SystemExit, match=code):
-        main(["clean", str(results.root), *arguments])
-    captured = capsys.readouterr()
-    return captured.out + captured.err
-
-
-def remove_orphans(results: Results, capsys, code: str = "0") -> str:
-    return cleaned(results, capsys, "--orphans", "--yes", code=code)
+def remove_orphans(results: Results, typed, code: int = 0) -> str:
+    return typed("clean", results.root, "--orphans", "--yes", code=code)
 
 
 TEMPORARY = (10, "half-written by a killed process")
@@ -143,15 +135,15 @@ def test_half_written_file_of_a_living_writer_is_not_listed(results):
     )
 
 
-def test_the_command_shows_first_and_removes_with_yes(results, capsys):
+def test_the_command_shows_first_and_removes_with_yes(results, typed):
     old_files = sorted(results.root.rglob("*"))
     with locked(results.run("busy").lock):
-        output = cleaned(results, capsys, "--orphans")
+        output = typed("clean", results.root, "--orphans")
         assert "no study plans this run" in output
         assert "0.0 MB in total. Nothing was removed. Add --yes to remove these files." in output
         assert sorted(path for path in results.root.rglob("*") if path.name != "lock") == old_files
 
-        assert "Removed 11 files and folders" in remove_orphans(results, capsys)
+        assert "Removed 11 files and folders" in remove_orphans(results, typed)
 
     assert reclaimable_files(results) == {"runs/busy/.epochs.jsonl.7.tmp": TEMPORARY}  # no longer busy
     assert results.states() == {"done": "done", "failed": "failed", "stopped": "stopped"}
@@ -174,7 +166,7 @@ with locked(run.lock, wait=True):
 """
 
 
-def test_a_run_that_is_planned_and_finished_meanwhile_is_kept(results, capsys, monkeypatch):
+def test_a_run_that_is_planned_and_finished_meanwhile_is_kept(results, typed, monkeypatch):
     named_runs = clean.named_runs
 
     def late(path: Path) -> set[str]:
@@ -185,17 +177,17 @@ def test_a_run_that_is_planned_and_finished_meanwhile_is_kept(results, capsys, m
         return named_runs(path)
 
     monkeypatch.setattr(clean, "named_runs", late)
-    remove_orphans(results, capsys)
+    remove_orphans(results, typed)
 
     assert "meanwhile" in results.states()
     assert not results.run("orphan").path.exists()
 
 
-def test_no_orphan_is_removed_while_a_driver_holds_a_study(results, capsys):
+def test_no_orphan_is_removed_while_a_driver_holds_a_study(results, typed):
     """It may have taken the orphan for finished, and has not written its plan yet."""
     with results.holding("another", "quick"):
         assert "another/quick is in use, and its driver may plan more runs" in remove_orphans(
-            results, capsys, "2"
+            results, typed, 2
         )
     assert results.run("orphan").path.exists()
 
@@ -220,7 +212,7 @@ def test_a_driver_that_begins_while_runs_are_removed_waits_and_does_not_count_on
     assert states == [False]
 
 
-def test_a_worker_that_begins_a_run_while_it_is_removed_loses_nothing(results, capsys, monkeypatch):
+def test_a_worker_that_begins_a_run_while_it_is_removed_loses_nothing(results, typed, monkeypatch):
     """It comes when the first file is about to go: a real process, which ends when it is told to."""
     rmtree, run, workers = shutil.rmtree, results.run("orphan"), []
 
@@ -234,7 +226,7 @@ def test_a_worker_that_begins_a_run_while_it_is_removed_loses_nothing(results, c
         rmtree(path, *args, **kwargs)
 
     monkeypatch.setattr(shutil, "rmtree", slow)
-    remove_orphans(results, capsys)
+    remove_orphans(results, typed)
     monkeypatch.setattr(shutil, "rmtree", rmtree)
 
     (worker,) = workers
@@ -256,7 +248,7 @@ def test_checkpoint_that_a_run_has_resumed_from_stays(results):
     assert checkpoint.path.exists()
 
 
-def test_a_link_is_never_followed(results, capsys, tmp_path):
+def test_a_link_is_never_followed(results, typed, tmp_path):
     """A run that is a link, and one of its files: what they lead to belongs to somebody else."""
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -265,23 +257,23 @@ def test_a_link_is_never_followed(results, capsys, tmp_path):
     for linked in ("runs/linked", "runs/.linked", "recstudy-linked", "runs/orphan/linked"):
         (results.root / linked).symlink_to(outside)
 
-    remove_orphans(results, capsys)
+    remove_orphans(results, typed)
 
-    assert "is no results folder: recstudy.json is missing" in remove_orphans(Results(outside), capsys, "2")
+    assert "is no results folder: recstudy.json is missing" in remove_orphans(Results(outside), typed, 2)
     assert sorted(os.listdir(outside)) == ["checkpoint-000001.pt", "result.json"]
     assert (results.root / "runs/linked").is_symlink()
     assert not results.run("orphan").path.exists()
 
 
-def test_runs_of_a_linked_study_are_no_orphans(results, capsys, tmp_path):
+def test_runs_of_a_linked_study_are_no_orphans(results, typed, tmp_path):
     (results.root / "studies/depths").rename(tmp_path / "depths")
     (results.root / "studies/depths").symlink_to(tmp_path / "depths")
 
-    assert "studies/depths is a link." in remove_orphans(results, capsys, "2")
+    assert "studies/depths is a link." in remove_orphans(results, typed, 2)
     assert results.run("orphan").path.exists()
 
 
-def test_leftovers_of_a_killed_clean_go_with_the_next(results, capsys):
+def test_leftovers_of_a_killed_clean_go_with_the_next(results, typed):
     code = (
         "import os, shutil, signal, sys\nfrom recstudy.cli import main\n"
         "shutil.rmtree = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)\n"
@@ -295,22 +287,22 @@ def test_leftovers_of_a_killed_clean_go_with_the_next(results, capsys):
         == "half-removed by a killed process"
     )
 
-    remove_orphans(results, capsys)
+    remove_orphans(results, typed)
 
     assert not list(results.root.glob("runs/.*"))
 
 
-def test_run_named_by_a_damaged_record_is_no_orphan(results, capsys):
+def test_run_named_by_a_damaged_record_is_no_orphan(results, typed):
     """Neither the runs of a plan nor a trial behind a damaged line."""
     log, plan = (results.study("depths", "quick") / name for name in ("trials-abc.jsonl", "plan.json"))
     log.write_bytes(b'{"number": 0, "id\n' + (log_bytes := log.read_bytes()))
 
-    assert "line 1 of" in remove_orphans(results, capsys, "2")
+    assert "line 1 of" in remove_orphans(results, typed, 2)
     assert results.run("trial").path.exists()
 
     log.write_bytes(log_bytes)
     plan.write_text('{"runs": [[0')
-    output = remove_orphans(results, capsys, "2")
+    output = remove_orphans(results, typed, 2)
     assert "plan.json is damaged" in output
     assert "Until this is fixed, no run counts as an orphan." in output
     assert results.run("orphan").path.exists()
@@ -329,7 +321,7 @@ with temporary() as own, locked(Path(sys.argv[1], "ray/session_7/recstudy.lock")
 """
 
 
-def test_temporary_folders_of_killed_processes_are_listed_and_those_in_use_are_not(results, capsys, machine):
+def test_temporary_folders_of_killed_processes_are_listed_and_those_in_use_are_not(results, typed, machine):
     """Of ours alone: a Ray that somebody has started by hand, and a folder of another program, have no lock
     of ours.
     """
@@ -346,5 +338,5 @@ def test_temporary_folders_of_killed_processes_are_listed_and_those_in_use_are_n
     assert left.pop(machine / "tmp" / name) == "temporary files of a killed process"
     assert left.pop(machine / "ray/session_7") == "the logs of a Ray whose driver was killed"
     assert not left
-    assert "Removed 14 files and folders" in cleaned(results, capsys, "--yes")
+    assert "Removed 14 files and folders" in typed("clean", results.root, "--yes")
     assert sorted(path.name for path in machine.glob("*/*")) == ["recstudy-of-others", "session_8"]

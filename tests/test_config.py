@@ -116,6 +116,7 @@ def test_a_device_says_how_many_gpus_ray_gives():
             "recstudy",
             {"torch", "ray", "optuna", "pandas", "plotly", "numpy", "pydantic", "recstudy.recursive.config"},
         ),
+        ("recstudy.report", {"pandas", "plotly"}),
         ("recstudy.recursive.testing", {"torch", "ray", "optuna", "plotly"}),
         ("recstudy.recursive.data", {"torch", "torchvision", "sklearn", "PIL", "numpy"}),
         ("recstudy.cluster.driver, recstudy.cluster.searching", {"torch"}),

@@ -6,7 +6,9 @@ import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -263,7 +265,7 @@ def test_a_cache_that_others_may_write_is_refused(homeless, strange):
 
 def test_several_processes_append_to_one_log(tmp_path):
     log = tmp_path / "log.jsonl"
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda number: append_line(log, {"number": number}), range(200)))
+    with ProcessPoolExecutor(3, get_context("spawn")) as pool:
+        list(pool.map(partial(append_line, log), [{"number": number} for number in range(200)]))
 
     assert sorted(line["number"] for line in read_lines(log)) == list(range(200))

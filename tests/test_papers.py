@@ -28,7 +28,6 @@ from recstudy.recursive.models.costs import cost
 from recstudy.report.audit import contradictions
 
 PAPERS = files("recstudy").joinpath("recursive/papers")
-STUDIES = Path(__file__).parents[1] / "studies"
 MODELS = {
     "ViTRM": ViTRM(),
     "ViT-Small": ViT(),

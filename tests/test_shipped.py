@@ -3,10 +3,8 @@
 import importlib
 from pathlib import Path
 
-import pytest
 from pydantic import Field
 
-from recstudy.cli import main
 from recstudy.recursive import DATASETS, FAMILIES, TRM, TrainConfig
 from recstudy.recursive.config.fields import describe_fields
 from recstudy.report import Replications
@@ -16,39 +14,21 @@ from recstudy.study.shipped import shipped
 STUDIES = Path(__file__).parents[1] / "studies"
 
 
-def run_command(capsys, code: int, *words: str) -> str:
-    with pytest.raises(SystemExit, match=rf"^{code}$"):
-        main(words)
-    output = capsys.readouterr()
-    return output.err.strip() if code else output.out
-
-
-def test_every_study_is_listed_with_what_it_asks(capsys):
-    text = run_command(capsys, 0, "studies")
+def test_every_study_is_listed_with_what_it_asks(typed):
+    text = typed("studies")
 
     assert set(shipped()) == {file.stem for file in STUDIES.glob("*_*.py")}
     assert all(name in text for name in shipped())
     assert "How deep should ViTRM think" in text
 
 
-def test_a_study_that_there_is_not_is_named_with_the_nearest(capsys):
-    assert run_command(capsys, 2, "run", "vitrm_depth") == (
-        "ConfigError: no study 'vitrm_depth'. Did you mean 'vitrm_depth_sweep'? `recstudy studies` lists them"
+def test_a_study_that_there_is_not_is_named_with_the_nearest(typed):
+    assert typed("run", "vitrm_depth", code=2) == (
+        "ConfigError: no study 'vitrm_depth'. Did you mean 'vitrm_depth_sweep'? `recstudy studies` lists them\n"
     )
 
 
-def test_a_new_study_is_written_once_under_the_name_of_a_module(capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert run_command(capsys, 0, "new", "mine") == "mine.py: run it with python mine.py\n"
-
-    assert "own_model" not in Path("mine.py").read_text()
-    assert run_command(capsys, 2, "new", "mine").startswith("ConfigError: mine.py is there already")
-    assert run_command(capsys, 2, "new", "My study").startswith(
-        "ConfigError: a study's name is that of a Python module"
-    )
-
-
-def test_every_field_of_every_part_is_described(capsys):
+def test_every_field_of_every_part_is_described(typed):
     for kind in (TrainConfig, *FAMILIES.values(), *DATASETS.values()):
         assert all(field.type and "<" not in field.type for field in describe_fields(kind, ""))
     fields = {field.field: field for field in describe_fields(TrainConfig, "train.")}
@@ -56,8 +36,8 @@ def test_every_field_of_every_part_is_described(capsys):
     assert (batch_size.type, batch_size.default) == ("int from 1", "128")
     assert batch_size.search_range == "16, 32, 64, 128, 256, 512"
     assert (halting.type, fields["train.augment.flip"].default) == ("batch, sample", "false")
-    assert "model.latent_steps" in run_command(capsys, 0, "fields", "vitrm")
-    assert "Did you mean 'vitrm'?" in run_command(capsys, 2, "fields", "vitrmm")
+    assert "model.latent_steps" in typed("fields", "vitrm")
+    assert "Did you mean 'vitrm'?" in typed("fields", "vitrmm", code=2)
 
 
 def test_fast_sudoku_recipe_is_compared_with_no_published_value(monkeypatch):

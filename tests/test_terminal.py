@@ -8,7 +8,7 @@ from textwrap import dedent
 import pytest
 
 from recstudy.base.terminal import duration, flops
-from recstudy.cli import COMMANDS, command_class, main
+from recstudy.cli import COMMANDS, command_class
 
 NAMES = [name for commands in COMMANDS.values() for name in commands]
 MISTYPED = {
@@ -19,12 +19,9 @@ MISTYPED = {
 }
 
 
-@pytest.mark.parametrize("typed", MISTYPED)
-def test_a_mistyped_command_line_is_one_line_and_no_box(typed, capsys):
-    with pytest.raises(SystemExit, match=r"^2$"):
-        main(typed.split())
-
-    assert capsys.readouterr().err == f"ConfigError: {MISTYPED[typed]}\n"
+@pytest.mark.parametrize("words", MISTYPED)
+def test_a_mistyped_command_line_is_one_line_and_no_box(words, typed):
+    assert typed(*words.split(), code=2) == f"ConfigError: {MISTYPED[words]}\n"
 
 
 HELP = {  # command -> options that its help shows
@@ -36,11 +33,9 @@ HELP = {  # command -> options that its help shows
 
 
 @pytest.mark.parametrize("command", HELP)
-def test_help_of_a_command_is_one_screen(command, capsys, monkeypatch):
+def test_help_of_a_command_is_one_screen(command, typed, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
-    with pytest.raises(SystemExit, match=r"^0$"):
-        main([*command.split(), "--help"])
-    text = capsys.readouterr().out
+    text = typed(*command.split(), "--help")
 
     assert text.count("\n") <= 45
     assert max(map(len, text.splitlines())) <= 100

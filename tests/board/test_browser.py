@@ -124,7 +124,7 @@ def test_an_update_leaves_a_reader_where_they_were(tab, results):
     top_before = page.evaluate(top)
     page.evaluate("document.querySelector('#reproducibility ~ details summary').focus({preventScroll: true})")
     focused = page.evaluate("document.activeElement.textContent")
-    results.run(run_id(3, 2)).finish(as_result(result(97.77, "ViT-Small")))
+    finish(results, 3, 2, result(97.77, "ViT-Small"))
 
     tab.has("4 runs of")
     tab.has("97.8 [")
@@ -168,7 +168,7 @@ def test_page_reports_a_stopped_board_and_recovers_with_it(browser, results):
         tab.open("/study/made_up/paper")
     tab.has("The board does not answer. This page shows the state at")
     page_text = tab.page.inner_text("main")
-    results.run(run_id(3, 0)).finish(as_result(result(97.77, "ViT-Small")))
+    finish(results, 3, 0, result(97.77, "ViT-Small"))
     with serving(results.root, port=int(url.rpartition(":")[2])):
         tab.has("97.8 [")
         tab.until("!document.body.innerText.includes('does not answer')")

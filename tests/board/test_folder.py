@@ -4,15 +4,7 @@ import time
 
 import pytest
 from boards import poll_folder
-from made_up import (
-    as_failure,
-    as_result,
-    failure,
-    plan,
-    result,
-    run_id,
-    write_search,
-)
+from made_up import as_failure, as_result, failure, finish, plan, read, result, run_id, write_search
 
 from recstudy.base.errors import ConfigError
 from recstudy.board.folder import ResultsFolder
@@ -20,7 +12,6 @@ from recstudy.records import Results, append_line
 from recstudy.records.files import write_json
 from recstudy.records.locks import locked
 from recstudy.records.runs import Row
-from recstudy.report.study_records import load_study
 
 STUDY = ("made_up", "paper")
 
@@ -33,20 +24,20 @@ def row_of(folder: ResultsFolder, run: str) -> Row:
 def test_the_board_reads_the_rows_that_the_report_reads(tmp_path):
     results = write_search(tmp_path / "results")
 
-    assert poll_folder(results.root).studies[STUDY].records.rows == load_study(results, *STUDY).rows
+    assert poll_folder(results.root).studies[STUDY].records.rows == read(results).rows
 
 
 def test_rows_follow_the_folder_and_are_then_still_those_of_the_report(results):
     folder = poll_folder(results.root)
     old_records = folder.studies[STUDY].records
-    results.run(run_id(3, 0)).finish(as_result(result(94.0, "ViT-Small")))  # was not run
-    results.run(run_id(1, 2)).finish(as_result(result(93.3)))  # had failed
+    finish(results, 3, 0, result(94.0, "ViT-Small"))  # was not run
+    finish(results, 1, 2, result(93.3))  # had failed
     results.run(run_id(3, 2)).fail(as_failure(failure()))  # was under way
 
     folder.poll()
     new_records = folder.studies[STUDY].records
 
-    assert new_records.rows == load_study(results, *STUDY).rows
+    assert new_records.rows == read(results).rows
     changed = {row.id for old, row in zip(old_records.rows, new_records.rows, strict=True) if old != row}
     assert changed == {run_id(3, 0), run_id(1, 2), run_id(3, 2)}
 

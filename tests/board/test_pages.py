@@ -12,9 +12,10 @@ import pytest
 from boards import HOSTILE, page, poll_folder, sections, words
 from made_up import (
     as_failure,
-    as_result,
     failure,
+    finish,
     plan,
+    read,
     result,
     run_id,
     write_caption_study,
@@ -22,6 +23,7 @@ from made_up import (
     write_epochs,
     write_losses,
     write_mistakes,
+    write_plan,
     write_search,
     write_study,
 )
@@ -29,11 +31,9 @@ from made_up import (
 from recstudy.board.folder import ResultsFolder
 from recstudy.board.progress import progress_words, run_time_left, time_left
 from recstudy.board.server import make_app
-from recstudy.records import Results, append_line
-from recstudy.records.files import write_json
+from recstudy.records import append_line
 from recstudy.report import Differences, Table, dump_report
 from recstudy.report.parts import parts_of
-from recstudy.report.study_records import load_study
 from recstudy.report.writing import section
 
 STUDY_KEY = ("made_up", "paper")
@@ -64,15 +64,12 @@ def write_running_study(
     root: Path, epochs: int, evaluation_seconds: dict[int, float] | None = None
 ) -> ResultsFolder:
     """One run has recorded five epochs of 18 s; of the others, these took so many seconds to evaluate."""
-    results = Results(root).create()
-    write_json(results.study(*STUDY_KEY) / "plan.json", plan(base=made_up.base(epochs=epochs, patience=0)))
+    results = write_plan(root, plan(base=made_up.base(epochs=epochs, patience=0)))
     results.run(run_id(0, 0)).path.mkdir(parents=True)
     write_epochs(results, run_id(0, 0), 93.0)
     for variant, seconds in (evaluation_seconds or {}).items():
         record = result(93.0)
-        results.run(run_id(variant, 1)).finish(
-            as_result(record | {"cost": record["cost"] | {"evaluation_seconds": seconds}})
-        )
+        finish(results, variant, 1, record | {"cost": record["cost"] | {"evaluation_seconds": seconds}})
     return poll_folder(root)
 
 
@@ -96,8 +93,7 @@ def test_before_a_run_has_finished_the_time_left_is_of_training(tmp_path):
         time_left(write_running_study(tmp_path / "r", 5).studies[STUDY_KEY])
         == "about 16.5 min of training, 1 run at a time"
     )
-    results = Results(tmp_path / "none").create()
-    write_json(results.study(*STUDY_KEY) / "plan.json", plan())
+    results = write_plan(tmp_path / "none", plan())
     assert (
         time_left(poll_folder(results.root).studies[STUDY_KEY])
         == "12 runs remaining; no estimate until a run finishes"
@@ -109,7 +105,7 @@ def test_between_two_runs_the_time_left_counts_as_many_at_a_time(results):
     results.run(run_id(3, 1)).path.mkdir()
     write_epochs(results, run_id(3, 1), 70.0)
     folder.poll()
-    results.run(run_id(3, 1)).finish(as_result(result(94.0, "ViT-Small")))
+    finish(results, 3, 1, result(94.0, "ViT-Small"))
     folder.poll()
 
     study = folder.studies[STUDY_KEY]
@@ -120,7 +116,7 @@ def test_between_two_runs_the_time_left_counts_as_many_at_a_time(results):
 @pytest.mark.parametrize("write", [write_study, write_search])
 def test_tables_and_figures_are_those_of_the_report(tmp_path, write):
     results = write(tmp_path / "results")
-    records, page_html = load_study(results, *STUDY_KEY), page(results.root, STUDY)
+    records, page_html = read(results), page(results.root, STUDY)
     page_html = re.sub(
         r'<a href="/runs/[^"]*">(.*?)</a>', r"\1", page_html
     )  # only the board links numbers to runs
@@ -219,7 +215,7 @@ def test_two_runs_are_overlaid(results):
 def test_every_page_can_be_shown(tmp_path, write):
     results = write(tmp_path / "results")
     client = make_app(results).test_client()
-    runs = {row.id for row in load_study(results, *STUDY_KEY).rows}
+    runs = {row.id for row in read(results).rows}
 
     for path in ("/", STUDY, RUNS, *(f"/run/{run}" for run in runs)):
         answer = client.get(path)

@@ -1,11 +1,10 @@
 """A cluster that was there before: joined with the right token, and asked whether it can do the work."""
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ray_nodes import RAY, TOKEN, answers, free_port, head_of, namespace, started
+from ray_nodes import TOKEN, answers, free_port, head_of, namespace, started
 from shell import Shell
 
 from recstudy.base.errors import ClusterError
@@ -25,7 +24,6 @@ def head(tmp_path_factory) -> Iterator[int]:
     (folder / "recstudy").mkdir()
     (folder / "recstudy/__init__.py").write_text("raise ImportError('the node has an old recstudy')")
     port = free_port()
-    subprocess.run([RAY, "get-auth-token", "--generate"], capture_output=True, check=True)
     environment = {**TOKEN, "PYTHONPATH": str(folder)}
     with started(folder / "log", "--num-cpus=1", *head_of(port), port=port, environment=environment):
         yield port

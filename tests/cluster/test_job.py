@@ -17,7 +17,6 @@ def test_a_study_runs_as_a_job(tmp_path):
     (tmp_path / "mine").mkdir()
     shutil.copy(TINY, tmp_path / "mine")
     port, door = free_port(), free_port()
-    subprocess.run([RAY, "get-auth-token", "--generate"], capture_output=True, check=True)
     study = [sys.executable, TINY.name, "--address", "auto", "--results", str(tmp_path / "results")]
     command = [
         RAY,

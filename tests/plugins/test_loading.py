@@ -12,7 +12,6 @@ import pytest
 
 import recstudy
 from recstudy.base.errors import ConfigError
-from recstudy.cli import main
 from recstudy.plugins import import_object, loaded, reading, user_files_of
 from recstudy.recursive import FAMILIES
 from recstudy.study.testing import tiny_study, write_study
@@ -366,7 +365,7 @@ def test_modules_that_are_not_where_the_plan_says(spy, monkeypatch, plan, untrus
     assert not mark.exists()
 
 
-def test_the_commands_import_nothing_by_default_and_say_so(spy, tmp_path, capsys):
+def test_the_commands_import_nothing_by_default_and_say_so(spy, tmp_path, typed):
     file, mark = spy
     results = write_study(tmp_path / "results", tiny_study())
     folder = next((results.root / "studies").glob("*/*"))
@@ -374,14 +373,11 @@ def test_the_commands_import_nothing_by_default_and_say_so(spy, tmp_path, capsys
     (folder / "plan.json").write_text(json.dumps(content))
 
     for word, code in (("report", 0), ("evaluate", 1)):  # its runs kept no settings
-        with pytest.raises(SystemExit, match=rf"^{code}$"):
-            main([word, str(folder)])
-        output = "".join(capsys.readouterr()).replace("\n", "").replace(" ", "")
+        output = typed(word, folder, code=code).replace("\n", "").replace(" ", "")
         assert f"ot imported: {file}; --trust imports it".replace(" ", "") in output, word
     assert "not imported: " in (folder / "report/report.html").read_text()
     assert len(recstudy.load(folder).runs)
     assert not mark.exists()
 
-    with pytest.raises(SystemExit, match=r"^0$"):
-        main(["report", "--trust", str(folder)])
+    typed("report", "--trust", folder)
     assert mark.exists()

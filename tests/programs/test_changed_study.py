@@ -88,6 +88,18 @@ def test_a_value_bound_to_a_function_is_part_of_its_code(start, program):
     assert recstudy.load("results").runs["accuracy"].tolist() == [55.0]
 
 
+def test_a_changed_function_is_repeated_on_request_alone(start):
+    text = BOUND.replace("PROGRAM", "train")
+    edited = text.replace("50.0", "60.0")
+    for content, words, code in ((text, (), 0), (edited, (), 2), (edited, ("--keep",), 0)):
+        Path("study.py").write_text(content)
+        output = printed(start(*words), code)
+    assert "\nstudy.py changed since 1 finished run was made: their numbers" in output
+    assert recstudy.load("results").runs["accuracy"].tolist() == [51.0]
+    printed(start("--rerun", "changed"))
+    assert recstudy.load("results").runs["accuracy"].tolist() == [61.0]
+
+
 def test_a_module_that_is_edited_during_a_study_changes_later_runs(start):
     write_command("print('accuracy:', helper.BASE + depth)", r"LastLine(r'accuracy: (\S+)')")
     study = Path("study.py").read_text()

@@ -13,7 +13,6 @@ import pytest
 
 from recstudy import Command, LastLine, Metric, Range, Search, Study, Variant, run
 from recstudy.base.errors import ConfigError
-from recstudy.cli import study as study_command
 from recstudy.plugins import gathering
 from recstudy.records import Attempt, EpochLine, Result, read_log
 from recstudy.records.reading import read_record
@@ -364,7 +363,7 @@ def test_silence_is_allowed_where_there_is_a_time_limit(study):
     )
 
 
-def test_a_search_stops_a_command_by_its_progress(study):
+def test_a_search_stops_a_command_by_its_progress(study, typed):
     study("x = sys.argv[2]; print('accuracy', x, os.getpid()); time.sleep(600 * (x == '0'))\n" + GOOD)
     progress = r"accuracy (?P<accuracy>\S+) (?P<pid>\d+)"
     search = Search(
@@ -379,8 +378,7 @@ def test_a_search_stops_a_command_by_its_progress(study):
         confirm=0,
     )
 
-    with pytest.raises(SystemExit, match=r"^0$"):
-        study_command.main(search, ["--no-ray"])
+    typed("--no-ray", study=search)
 
     (stopped,) = Path("results/runs").glob("*/stopped.json")
     (step,) = read_log(stopped.with_name("epochs.jsonl"), EpochLine)

@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from repositories import git
 
 from recstudy import Commits, grid
 from recstudy.base.errors import ConfigError
@@ -40,13 +41,6 @@ study = Study(
 if __name__ == "__main__":
     main(study)
 '''
-
-
-def git(folder: Path, *words: str) -> str:
-    return subprocess.run(
-        ["git", "-c", "user.name=n", "-c", "user.email=n@example.org", *words],
-        cwd=folder, check=True, capture_output=True, text=True,
-    ).stdout.strip()  # fmt: skip
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from repositories import git
 
 from recstudy.plugins.files import code_of
 from recstudy.records import Result
@@ -57,25 +58,19 @@ def start(*words: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def git(*words: str) -> None:
-    subprocess.run(
-        ["git", "-c", "user.name=a", "-c", "user.email=a@b", *words], check=True, capture_output=True
-    )
-
-
 @pytest.fixture(params=["without git", "tracked", "not added"])
 def repository(request, tmp_path, monkeypatch) -> str:
     """A folder of files, in which the study was run once."""
     monkeypatch.chdir(tmp_path)
     if request.param != "without git":
-        git("init")
+        git(tmp_path, "init")
     return request.param
 
 
 def commit(repository: str) -> None:
     if repository == "tracked":
-        git("add", ".")
-        git("commit", "-m", "all")
+        git(Path(), "add", ".")
+        git(Path(), "commit", "-m", "all")
 
 
 @pytest.mark.parametrize(

@@ -177,30 +177,11 @@ def test_records_without_items_stay_as_they_were():
     assert all({"item_scores", "errors"}.isdisjoint(run) for run in runs.values())
 
 
-@pytest.mark.parametrize(
-    ("values", "metrics", "problem"),
-    [
-        (
-            (0.81, 0.79),
-            "acc:%",
-            "table: acc looks like a share: its values are 0.79 to 0.81, but its unit is %. ",
-        ),
-        (
-            (130, 79),
-            "acc:%",
-            "table: acc is not between 0 and 100 %: its values are 79 to 130. State its scale",
-        ),
-        (
-            (81, 79),
-            "acc:share",
-            "table: acc is not between 0 and 1: its values are 79 to 81. State its scale",
-        ),
-    ],
-)
-def test_numbers_that_contradict_their_unit_are_refused(values, metrics, problem):
-    frame = pd.DataFrame({"model": ["A", "B"], "acc": values})
+def test_numbers_that_contradict_their_unit_are_refused():
+    frame = pd.DataFrame({"model": ["A", "B"], "acc": [0.81, 0.79]})
+    problem = "table: acc looks like a share: its values are 0.79 to 0.81, but its unit is %. "
     with pytest.raises(ConfigError, match=problem):
-        recstudy.judge(frame, metrics=metrics)
+        recstudy.judge(frame, metrics="acc:%")
     assert not Path("results/studies").exists()
 
 
@@ -276,6 +257,7 @@ SCORES = pd.DataFrame(
 def test_options_that_allow_two_readings_are_refused(options, problem):
     with pytest.raises(ConfigError, match=re.escape(problem)):
         recstudy.judge(SCORES, **options)
+    assert not Path("results").exists()
 
 
 def test_folds_need_their_column_and_a_name_keeps_its_settings():

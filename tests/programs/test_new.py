@@ -67,6 +67,7 @@ def test_a_script_that_exists_is_left_as_it_is(new):
     text = Path("study.py").read_text()
     assert '"python -u train.py --lr {lr} --seed {seed} --out {folder}"' in text
     assert "generated" not in text
+    assert new("study")[1].startswith("ConfigError: study.py is there already")
 
 
 @pytest.mark.parametrize(

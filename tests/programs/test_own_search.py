@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import climbing
@@ -16,7 +17,6 @@ from shell import Shell, kill_all, until
 import recstudy
 from recstudy import Metric, Range, Search
 from recstudy.base.errors import ConfigError
-from recstudy.cli.study import main
 from recstudy.records import Results, Stopped, read_record
 from recstudy.report import Pareto
 from recstudy.report.fits import fits_of
@@ -25,18 +25,17 @@ from recstudy.study.plan import make_plan
 from recstudy.study.trials import TrialLog
 
 
-def command(capsys, *words: str) -> str:
-    with pytest.raises(SystemExit, match=r"^0$"):
-        main(climbing.study, words)
-    return capsys.readouterr().out
+@pytest.fixture
+def command(typed):
+    return partial(typed, study=climbing.study)
 
 
 def log_of(folder: Path) -> TrialLog:
     return TrialLog(make_plan(climbing.study), Results(folder))
 
 
-def test_a_search_of_a_function_stops_poor_runs_and_confirms_the_best(tmp_path, capsys):
-    output = command(capsys, "--no-ray", "--results", str(tmp_path))
+def test_a_search_of_a_function_stops_poor_runs_and_confirms_the_best(tmp_path, command):
+    output = command("--no-ray", "--results", str(tmp_path))
 
     log = log_of(tmp_path)
     tried = log.tried()
@@ -51,13 +50,13 @@ def test_a_search_of_a_function_stops_poor_runs_and_confirms_the_best(tmp_path, 
     assert "Best trial: in the search by accuracy: trial 0 (lr 0.1, depth 2) with 58.0 (n=1)" in output
     page = (tmp_path / "studies/climbing/default/report/report.html").read_text()
     assert "Search history" in page
-    assert "nothing is left to run" in command(capsys, "--no-ray", "--results", str(tmp_path))
+    assert "nothing is left to run" in command("--no-ray", "--results", str(tmp_path))
 
 
-def test_fields_are_set_and_varied_by_their_own_names(tmp_path, capsys):
+def test_fields_are_set_and_varied_by_their_own_names(tmp_path, command):
     options = ("--results", str(tmp_path), "--dry-run")
 
-    output = command(capsys, *options, "--vary", "lr=0.1,0.2", "--vary", "epochs=3,9", "--set", "pause=0.1")
+    output = command(*options, "--vary", "lr=0.1,0.2", "--vary", "epochs=3,9", "--set", "pause=0.1")
 
     assert [re.sub(" +", " ", line).strip() for line in output.splitlines()[4:7]] == [
         "climbing.climb lr 0.1, 0.2",

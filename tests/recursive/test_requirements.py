@@ -1,7 +1,5 @@
 """`--check-setup`: each data set, weight file and tool that runs need, found or missing."""
 
-import itertools
-import json
 import os
 import subprocess
 import sys
@@ -9,11 +7,12 @@ from pathlib import Path
 
 import pytest
 from huggingface_hub import constants
+from rate_weights import write_weights
 
 from recstudy.recursive import CaptionFolder, Cifar10, ImageTRM, PhantomCaptions, RunConfig
 from recstudy.recursive.program import RECURSIVE_MODELS
 from recstudy.recursive.requirements import list_requirements
-from recstudy.recursive.tasks.captioning.rate_score import FOLDER, TYPES
+from recstudy.recursive.tasks.captioning.rate_score import FOLDER
 
 CAPTIONER = RunConfig(data=CaptionFolder(path="own"), model=ImageTRM())
 CLIP = RunConfig(data=PhantomCaptions(tokenizer="clip"), model=ImageTRM(weights="random", backbone="small"))
@@ -97,12 +96,14 @@ def test_models_of_rate_score_are_missing_one_by_one(tmp_path, monkeypatch):
     note()
     monkeypatch.setenv(FOLDER, str(tmp_path))
     note()
-    pairs = {"_".join(pair).lower(): 0.5 for pair in itertools.product(TYPES, TYPES)}
-    (tmp_path / "weights.json").write_text(json.dumps(pairs))
+    write_weights(tmp_path)
     note()
     for name in ("entities", "meanings"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "config.json").touch()
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    note()
+    monkeypatch.setitem(sys.modules, "transformers", pytest)  # any module, because it is not loaded
     note()
 
     assert [problem.partition(":")[0] for problem in problems[:3]] == [
@@ -110,10 +111,10 @@ def test_models_of_rate_score_are_missing_one_by_one(tmp_path, monkeypatch):
         f"{tmp_path} has no weights.json, entities/config.json, meanings/config.json (docs/how-to/offline.md)",
         f"{tmp_path} has no entities/config.json, meanings/config.json (docs/how-to/offline.md)",
     ]
-    assert problems[3] in (
-        str(tmp_path),
+    assert problems[3:] == [
         "the package transformers is not installed: install recstudy with its extra `rate`",
-    )
+        str(tmp_path),
+    ]
 
 
 STUDY = """

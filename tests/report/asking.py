@@ -14,6 +14,7 @@ from recstudy.report import Claims, dump_report
 from recstudy.report.family import family
 from recstudy.report.parts import parts_of
 from recstudy.report.question_rows import QuestionRow
+from recstudy.report.study_records import StudyRecords
 
 LINEAR_METRIC = "cosine_after"  # a metric on its own scale: the same numbers, worked out by hand
 AROUND = (-0.1, 0.0, 0.1)  # a seed's distance from its mean: the spread is 0.1
@@ -103,7 +104,11 @@ def write_scored_plan(root: Path, study_plan: Any, scores: Any) -> Results:
 
 def claimed(root: Path, *claims: Claim, **changes: Any) -> list[QuestionRow]:
     """The answers to these claims."""
-    records = read(study(root / "r", claims, **changes))
+    return rows_of(read(study(root / "r", claims, **changes)))
+
+
+def rows_of(records: StudyRecords) -> list[QuestionRow]:
+    """The answers of the report's first part."""
     return list(family(records, parts_of(records)[0]).rows)
 
 

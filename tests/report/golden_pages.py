@@ -23,6 +23,7 @@ from recstudy.report.shown import RenderedPart
 FOLDER = Path(__file__).parent / "golden" / "pages"
 PARTS = FOLDER.with_name("parts")
 SHOWN_VALUES = 6  # values of a long list that are told
+CSV_LINES = 12
 MARKS = {"h1": "# ", "h2": "## ", "h3": "### ", "li": "- ", "summary": "> ", "dt": "", "p": "", "pre": "    "}
 SILENT = ("style", "button", "nav", "noscript", "title")
 
@@ -146,9 +147,14 @@ def part_text(name: str, root: Path) -> str:
         output += ["", rendered.markdown, rendered.latex]
     numbers = rendered.csv or rendered.figure_csv
     lines = re.sub(r"\d\.\d{6,}(e-?\d+)?", lambda number: f"{float(number[0]):.6g}", numbers).splitlines()
-    return (
-        "\n".join([*output, "", *lines[:40], *([f"... {len(lines):,} lines"] if lines[40:] else [])]) + "\n"
-    )
+    remainder = [f"... {len(lines):,} lines"] if lines[CSV_LINES:] else []
+    text = "\n".join([*output, "", *lines[:CSV_LINES], *remainder]) + "\n"
+    return re.sub(r"\b[0-9a-f]{20}\b", short_id, text)
+
+
+def short_id(identity: re.Match[str]) -> str:
+    """Return the variant and the seed of a made-up run, which its id has in ten digits each."""
+    return f"{int(identity[0][:10], 16)}.{int(identity[0][10:], 16)}"
 
 
 def figure_text(rendered: RenderedPart) -> list[str]:

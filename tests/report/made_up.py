@@ -7,6 +7,7 @@ variant 3  ViT-Small, batch 128  not run, seed 2 begun
 """
 
 from collections.abc import Mapping
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -539,3 +540,10 @@ def write_report(
 ) -> Path:
     """Write a study's report without printing it."""
     return show_report(results, name, preset, export, Console(quiet=True), paper, trust)
+
+
+def printed(show: Any, *arguments: Any) -> str:
+    """What a command prints on a terminal of 160 columns."""
+    terminal = Console(width=160, record=True, file=StringIO())
+    show(*arguments, terminal)
+    return terminal.export_text()

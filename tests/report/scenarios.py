@@ -22,6 +22,7 @@ from made_up import (
     captioned,
     finish,
     plan,
+    read,
     result,
     run_id,
     search_specs,
@@ -80,7 +81,7 @@ from recstudy.report import (
     Slices,
     Table,
 )
-from recstudy.report.study_records import StudyRecords, load_study
+from recstudy.report.study_records import StudyRecords
 
 Build = Callable[[Path], Results]
 HOSTILE = '</script><script>alert("x")</script><img src=x onerror=alert(1)> & \\evil{} $a_b^c$ 100% | *b* [1](http://x) #~ =1+1'
@@ -407,7 +408,7 @@ SCENARIOS: dict[str, tuple[Build, Part]] = {
     "captions": (
         lambda root: write_captions_study(root, (["A large mass.", "The mass, left"], "the mass is small"), (["Normal film"], "")), Captions()
     ),
-    "captions that are hostile": (lambda root: write_captions_study(root, ([HOSTILE, HOSTILE * 9], HOSTILE), ([HOSTILE], HOSTILE * 9)), Captions()),
+    "captions that are hostile": (lambda root: write_captions_study(root, ([HOSTILE, HOSTILE * 3], HOSTILE), ([HOSTILE], HOSTILE * 3)), Captions()),
     "expert load": (inside, ExpertLoad()),
     "expert load of one caption": (inside, ExpertLoad(example=1)),
     "expert path": (inside, ExpertPath()),
@@ -453,4 +454,4 @@ SCENARIOS: dict[str, tuple[Build, Part]] = {
 
 
 def records_of(build: Build, root: Path) -> StudyRecords:
-    return load_study(build(root), "made_up", "paper")
+    return read(build(root))

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from asking import rows_of
 from own_study import run_study
 from scipy.stats import f_oneway, ttest_1samp
 
@@ -49,7 +50,7 @@ def read(folder, effects, blocks=("dataset",), datasets=LEVELS, **fields):
 
 def claimed(folder, effects, *claims, **fields):
     records = read(folder, effects, claims=claims, **fields)
-    return family(records, parts_of(records)[0]).rows
+    return rows_of(records)
 
 
 def test_the_interaction_of_equal_variances_is_welchs():
@@ -133,7 +134,7 @@ def test_an_interaction_may_compare_the_effects_in_two_blocks(tmp_path):
 def test_differences_take_the_base_of_each_block(tmp_path):
     part = Differences(metric="accuracy", base="dataset=MNIST, method=CNN")
     records = read(tmp_path / "r", EQUAL, report=[part])
-    mean, *within = family(records, parts_of(records)[0]).rows
+    mean, *within = rows_of(records)
 
     assert (mean.group, mean.label) == ("method CNN, on average over these 3 data sets", "method ours")
     assert [(row.group, row.label) for row in within] == [
@@ -173,7 +174,7 @@ def test_single_runs_of_many_blocks_are_a_t_test_over_blocks(tmp_path):
 
 def test_effects_are_averaged_over_blocks_and_blocks_have_no_effect(tmp_path):
     records = read(tmp_path / "r", EQUAL, report=[Effects(metric="accuracy")])
-    (row,) = family(records, parts_of(records)[0]).rows
+    (row,) = rows_of(records)
 
     assert (row.label, row.marks) == ("method", ("these 3 data sets",))
     assert row.estimate.value == pytest.approx(1.0, abs=0.1)

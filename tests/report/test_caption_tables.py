@@ -5,9 +5,9 @@ them.
 import pytest
 from made_up import (
     as_failure,
-    as_result,
     caption_plan,
     captioned,
+    finish,
     published_beside,
     read,
     run_id,
@@ -31,7 +31,7 @@ def test_a_metric_that_not_every_run_has(tmp_path):
     results = write_caption_study(tmp_path / "r")
     record = captioned(0.4, unavailable={})
     record["metrics"]["meteor"] = 0.195
-    results.run(run_id(0, 1)).finish(as_result(record))
+    finish(results, 0, 1, record)
     results.run(run_id(1, 1)).result.unlink()
     results.run(run_id(1, 1)).fail(as_failure({"class": "code", "error": "ValueError", "traceback": ""}))
 
@@ -47,7 +47,7 @@ def test_the_models_of_ratescore_are_a_note(tmp_path):
         record = captioned(0.4)
         record["metrics"]["rate_score"] = 0.55
         record["tokenizer"]["rate"] = "/models/entities"
-        results.run(run_id(0, seed)).finish(as_result(record))
+        finish(results, 0, seed, record)
 
     assert "RaTEScore by the models: /models/entities" in table(results, "rate_score").notes
     assert not any("RaTEScore" in note for note in table(results, "cider").notes)
@@ -57,7 +57,7 @@ def test_models_with_other_tokenizers_are_named_and_a_stand_in_is_called_so(tmp_
     results = write_caption_study(tmp_path / "r")
     cut = {"text": "CLIP BPE (49,408)", "image": "standin-vq (32 codes, PSNR 21.3 dB)"}
     for seed in range(2):
-        results.run(run_id(3, seed)).finish(as_result(captioned(0.4, tokenizer=cut)))
+        finish(results, 3, seed, captioned(0.4, tokenizer=cut))
 
     notes = table(results, "rouge_l").notes
 
@@ -100,7 +100,7 @@ def test_about_seven_million_is_a_count_without_decimals(tmp_path, count, words)
     for seed in range(2):
         record = captioned(0.4)
         record["cost"]["trained_params"] = count
-        results.run(run_id(3, seed)).finish(as_result(record))
+        finish(results, 3, seed, record)
 
     cell = table(results, "trained_params", targets=published("000_setup")).rows[3].cells[0]
 

@@ -15,23 +15,10 @@ from recstudy.report import LearningCurves, LossTrace, dump_report
 # wrong.
 PLANS = [
     pytest.param("[" * 100_000, "is damaged: it is not JSON", id="nested too deep"),
-    ({"variants": {}}, "is damaged: variants must be"),
     ({"base": {"train": "fast"}}, r"is damaged: base\.train must be an object, but it is 'fast'"),
     (
         {"base": {"train": {"ema_decay": "much"}}},
         r"is damaged: train\.ema_decay must be a number, but it is 'much'",
-    ),
-    ({"report": {}}, "is damaged: report must be"),
-    ({"axes": []}, "is damaged: axes must be an object"),
-    ({"search": {}}, r"is damaged: search\.objectives is missing"),
-    ({"format": 9}, r"was written by a newer recstudy \(format 9\)"),
-]
-RESULTS = [
-    ("{torn", "it is not JSON"),
-    ('{"status": "done", "metrics": {}, "provenance": []}', "provenance must be an object"),
-    (
-        '{"status": "done", "metrics": {}, "depths": {"top1_accuracy": [1]}}',
-        "depths.top1_accuracy must be an object",
     ),
 ]
 
@@ -97,14 +84,13 @@ def test_a_damaged_plan_is_one_line_for_every_command(results, capsys):
     assert re.fullmatch(rf"StorageError: \S+{words}.*\n", err)
 
 
-@pytest.mark.parametrize(("content", "words"), RESULTS)
-def test_a_damaged_result_is_a_failed_row_that_names_the_file(results, content, words):
-    write_whole(results.run(run_id(0, 1)).result, content)
+def test_a_damaged_result_is_a_failed_row_that_names_the_file(results):
+    write_whole(results.run(run_id(0, 1)).result, "{torn")
 
     (row,) = [row for row in read(results).rows if row.id == run_id(0, 1)]
 
     assert (row.status, row.error_class) == ("failed", "damaged record")
-    assert f"result.json is damaged: {words}" in row.error
+    assert "result.json is damaged: it is not JSON" in row.error
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,11 @@
 from math import hypot
 
 import pytest
-from made_up import as_result, base, captioned, failure, plan, published_beside, read, run_id
+from made_up import as_result, base, captioned, failure, plan, published_beside, read, run_id, write_plan
 
 from recstudy.evidence import Why
 from recstudy.papers import published
-from recstudy.records import Results, write_json
+from recstudy.records import write_json
 from recstudy.records.reading import dumped
 from recstudy.report import Table
 from recstudy.report.cell_text import cell_text
@@ -58,8 +58,7 @@ def study(root, scores=CAPTION_SCORES, **changes):
         base() | {"data": COVCTR, "train": train, **MODELS["MicarVLMoE"]},
     )
     study_plan = plan(**{"variants": chosen, "axes": axes, "base": first, "report": [], **changes})
-    results = Results(root).create()
-    write_json(results.study("made_up", "paper") / "plan.json", study_plan)
+    results = write_plan(root, study_plan)
     for index, variant in enumerate(chosen):
         for seed, score in enumerate(scores[variant["model"]]):
             folder = results.run(run_id(index, seed))

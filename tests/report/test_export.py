@@ -7,14 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from made_up import (
-    specs,
-)
+from made_up import read, specs
 from PIL import Image
 from scenarios import swept
 
 from recstudy.base.errors import ConfigError
-from recstudy.cli import main
 from recstudy.cli.options import ForPaper
 from recstudy.report import (
     Means,
@@ -22,7 +19,6 @@ from recstudy.report import (
 )
 from recstudy.report.kinds import draw_figure
 from recstudy.report.shown import ReportFiles, printed, write_figure
-from recstudy.report.study_records import load_study
 from recstudy.report.venues import VENUES, Paper, paper_of
 
 CHROMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
@@ -57,7 +53,7 @@ def test_without_a_browser_the_message_says_what_to_install(records, tmp_path, m
     assert sorted(path.name for path in tmp_path.glob("figures/c.*")) == ["c.csv", "c.html"]
 
 
-def test_an_unknown_format_or_width_is_refused(records, results, tmp_path, capsys):
+def test_an_unknown_format_or_width_is_refused(records, results, tmp_path, typed):
     with pytest.raises(
         ConfigError, match=r"unknown figure format 'pgn': there are pdf, svg, png\. Did you mean 'png'\?"
     ):
@@ -80,9 +76,7 @@ def test_an_unknown_format_or_width_is_refused(records, results, tmp_path, capsy
             "--venue and --width exclude each other, but got --venue acl and --width 3in",
         ),
     ):
-        with pytest.raises(SystemExit, match="2"):
-            main(["report", str(results.root), *flags])
-        assert message in capsys.readouterr().err
+        assert message in typed("report", results.root, *flags, code=2)
     assert not (results.study("made_up", "paper") / "report").exists()
 
 
@@ -102,16 +96,15 @@ def test_markdown_needs_pictures_and_a_venue_pdf(options, formats):
 
 @pytest.mark.whole
 @needs_browser
-def test_markdown_shows_verdicts_tables_and_exported_figures_by_relative_links(tmp_path, monkeypatch, capsys):
+def test_markdown_shows_verdicts_tables_and_exported_figures_by_relative_links(tmp_path, monkeypatch, typed):
     monkeypatch.chdir(tmp_path)
     rows = [f"{depth},{seed},{70 + depth + seed / 10}" for depth in (1, 2, 4) for seed in range(3)]
     (tmp_path / "runs.csv").write_text("\n".join(["depth,seed,accuracy", *rows]))
-    with pytest.raises(SystemExit, match=r"^0$"):
-        main(["judge", "runs.csv", "--export", "md"])
+    output = typed("judge", "runs.csv", "--export", "md")
     report = Path("results/studies/runs/imported/report")
     text = (report / "report.md").read_text()
 
-    assert f"Markdown with figures: {report / 'report.md'}" in capsys.readouterr().out
+    assert f"Markdown with figures: {report / 'report.md'}" in output
     links = re.findall(r"^!\[.+\]\((.+)\)$", text, re.MULTILINE)
     assert links
     assert sorted(report / link for link in links) == sorted(report.glob("figures/*.png"))
@@ -139,7 +132,7 @@ def test_files_are_as_wide_as_a_column(records, tmp_path, inches):
 
 
 def test_a_figure_that_a_column_would_make_high_goes_across_the_text(tmp_path):
-    records = load_study(swept(tmp_path / "r"), "made_up", "paper")
+    records = read(swept(tmp_path / "r"))
     low, high = (draw_figure(records, spec) for spec in (Pareto(x="gflops", y="top1_accuracy"), Means()))
 
     assert [printed(figure, VENUES["icml"])[1] for figure in (low, high)] == [False, True]

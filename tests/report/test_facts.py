@@ -1,12 +1,10 @@
 import re
 
 import pytest
-from made_up import as_result, base, result, run_id, variants, write_report, write_study
+from made_up import base, finish, read, result, variants, write_report, write_study
 
 from recstudy.base.errors import ConfigError
-from recstudy.cli import main
 from recstudy.report.caveats import seed_words
-from recstudy.report.study_records import load_study
 from recstudy.report.summary import Price, costs, flowing, reproducibility
 
 
@@ -16,7 +14,7 @@ def test_recstudys_own_commit_and_notes_of_the_data_are_provenance(results):
         "recstudy": "4567def",
         "data_notes": ["12 colour images converted to grey", "<3 left out>"],
     }
-    results.run(run_id(0, 0)).finish(as_result(record | {"provenance": provenance}))
+    finish(results, 0, 0, record | {"provenance": provenance})
 
     page = write_report(results, "made_up", "paper").read_text()
 
@@ -47,9 +45,7 @@ def test_recstudys_own_commit_and_notes_of_the_data_are_provenance(results):
     ],
 )
 def test_a_page_says_what_the_random_seed_controls(tmp_path, data, sentence):
-    records = load_study(
-        write_study(tmp_path / "r", base=base(selection="validation") | {"data": data}), "made_up", "paper"
-    )
+    records = read(write_study(tmp_path / "r", base=base(selection="validation") | {"data": data}))
 
     assert seed_words(records) == sentence
     assert f"<dt>The random seed controls</dt><dd>{sentence}</dd>" in reproducibility(records)
@@ -58,7 +54,7 @@ def test_a_page_says_what_the_random_seed_controls(tmp_path, data, sentence):
 def test_variants_with_and_without_new_data_per_seed_are_listed_separately(tmp_path):
     chosen = variants()
     chosen[1]["changes"] = chosen[1]["changes"] | {"data.resample": "per seed", "data.limit": 500}
-    records = load_study(write_study(tmp_path / "r", variants=chosen), "made_up", "paper")
+    records = read(write_study(tmp_path / "r", variants=chosen))
 
     first, second, *other_parts = seed_words(records).split("); ")
 
@@ -84,7 +80,7 @@ def test_sentences_flow_and_commands_keep_their_lines():
 
 
 def machines_row(results, price=None):
-    return dict(costs(load_study(results, "made_up", "paper"), price))["Machines"]
+    return dict(costs(read(results), price))["Machines"]
 
 
 def test_used_hours_are_summed_and_priced(results):
@@ -102,11 +98,11 @@ def test_used_hours_are_summed_and_priced(results):
             "seconds": 3600.0,
         }
         provenance = record["provenance"] | {"hardware": {"gpu": "a GPU"}, "workers": 2 - seed}
-        results.run(run_id(0, seed)).finish(as_result(record | {"cost": cost, "provenance": provenance}))
+        finish(results, 0, seed, record | {"cost": cost, "provenance": provenance})
 
     assert machines_row(results) == "1.0 cores and 75 % of a GPU on average, at most 1,200 MB, 3 GPU hours"
     assert machines_row(results, Price.parse("2.5EUR")).endswith("3 GPU hours, 7.50 EUR at 2.5 an hour")
-    records = load_study(results, "made_up", "paper")
+    records = read(results)
     assert "7.50 EUR at 2.5 an hour" in dict(costs(records, Price.parse("2.5 EUR")))["Machines"]
 
 
@@ -119,12 +115,11 @@ def test_a_price_is_a_number_with_its_currency(price_text):
         Price.parse(price_text)
 
 
-def test_published_values_state_cell_and_quote_on_the_page_and_in_explain(results, capsys):
+def test_published_values_state_cell_and_quote_on_the_page_and_in_explain(results, typed):
     words = "section 4.3, Table 1, ViTRM, cifar10, batch_size 128, top1_accuracy"
     quote = "ViTRM (ours) | 3.6M | 92.6 | 93.1"
     page = write_report(results, "made_up", "paper").read_text()
-    with pytest.raises(SystemExit, match="0"):
-        main(["explain", "scores:ViTRM, batch size 128:1", str(results.root)])
+    output = typed("explain", "scores:ViTRM, batch size 128:1", results.root)
 
     # in the table in a tooltip, and in the section of published values also for the keyboard
     assert re.search(rf'<td title="[^"]*{re.escape(words)}: &#34;{re.escape(quote)}', page)
@@ -132,6 +127,4 @@ def test_published_values_state_cell_and_quote_on_the_page_and_in_explain(result
         f'<span tabindex="0" title="{words}: &#34;{quote}&#34;">ViTRM Table 1 (002_table1_cifar10#3)</span>'
         in page
     )
-    assert (
-        f'published in: ViTRM Table 1 (002_table1_cifar10#3): {words}: "{quote}"\n' in capsys.readouterr().out
-    )
+    assert f'published in: ViTRM Table 1 (002_table1_cifar10#3): {words}: "{quote}"\n' in output

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from asking import AROUND, CLOSE, EQUAL_CLAIM, HELPS, HURTS, LINEAR_METRIC, MEANS, study
+from asking import AROUND, CLOSE, EQUAL_CLAIM, HELPS, HURTS, LINEAR_METRIC, MEANS, rows_of, study
 from made_up import read
 from own_study import run_study
 from scipy import stats
@@ -48,7 +48,7 @@ def report_of(*parts) -> tuple:
 def test_claims_in_five_parts_are_adjusted_as_in_one(tmp_path):
     """Five parts of a claim each had five unadjusted intervals."""
     results = study(tmp_path / "r", on_plain(HURTS, EQUAL_CLAIM, CLOSE))
-    together = [row.answer.adjusted for row in family(read(results), parts_of(read(results))[0]).rows]
+    together = [row.answer.adjusted for row in rows_of(read(results))]
     separate_parts = [
         Claims(name=f"claims {position}", claims=(claim,))
         for position, claim in enumerate(on_plain(HURTS, EQUAL_CLAIM, CLOSE))
@@ -66,13 +66,13 @@ def test_claims_in_five_parts_are_adjusted_as_in_one(tmp_path):
 def test_a_dropped_claim_still_counts_and_is_named(tmp_path):
     """p 0.143 became 0.024 when five of six claims were dropped."""
     results = study(tmp_path / "r", on_plain(CLOSE, HURTS, HELPS))
-    (old_row, *_) = family(read(results), parts_of(read(results))[0]).rows
+    (old_row, *_) = rows_of(read(results))
     full_plan = read_record(results.root / FILE, PlanRecord)
     shorter = replace(full_plan, report=report_of(Claims(claims=tuple(on_plain(CLOSE)))))
     dropped = dropped_questions(shorter, full_plan, is_frozen=True)
     edited(results, report=shorter.report, dropped=dropped)
     records = read(results)
-    (new_row,) = family(records, parts_of(records)[0]).rows
+    (new_row,) = rows_of(records)
 
     assert [words for words, _ in dropped.values()] == [
         f"the claim {claim.text!r}" for claim in (HURTS, HELPS)
@@ -130,7 +130,7 @@ def test_looks_belong_to_runs(tmp_path):
     assert first.runs != third.runs
     assert [len(look.runs) for look in read_looks(results, third)] == [8, 4]
     assert records.looks.at([0, 1]) == Looks((2, 3), 0)
-    (close,) = family(records, parts_of(records)[0]).rows
+    (close,) = rows_of(records)
     assert close.answer.alpha == 0.025  # the second look, beyond the first
     assert (
         looks_words(records.looks.at_study())
@@ -171,9 +171,9 @@ def test_paired_seeds_are_compared_seed_by_seed(tmp_path):
     """
     noise = {(2, seed): MEANS[2] + AROUND[seed] + shift for seed, shift in enumerate((-0.02, 0.0, 0.02))}
     results = study(tmp_path / "r", on_plain(CLOSE), losses=noise)
-    (unpaired,) = family(read(results), parts_of(read(results))[0]).rows
+    (unpaired,) = rows_of(read(results))
     edited(results, paired=True)
-    (paired,) = family(read(results), parts_of(read(results))[0]).rows
+    (paired,) = rows_of(read(results))
     theirs = stats.ttest_rel([MEANS[1] + near for near in AROUND], [noise[2, seed] for seed in range(3)])
 
     assert unpaired.verdict is Verdict.UNDECIDED
@@ -189,7 +189,7 @@ def test_seeds_with_overlapping_test_sets_have_nadeau_and_bengio_s_variance(tmp_
     results = study(tmp_path / "r", on_plain(CLOSE), losses=noise)
     edited(results, paired=True, test_share=0.2)
     records = read(results)
-    (row,) = family(records, parts_of(records)[0]).rows
+    (row,) = rows_of(records)
     differences = np.array([MEANS[1] + near - noise[2, seed] for seed, near in enumerate(AROUND)])
     error = differences.std(ddof=1) * (1 / 3 + 0.2 / 0.8) ** 0.5
     p = 2 * stats.t.sf(abs(differences.mean()) / error, 2)

@@ -29,6 +29,7 @@ def test_a_row_has_levels_varied_fields_metrics_cost_and_provenance(records):
         "0123abc",
     )
     assert row["provenance.versions"] == "recstudy 0.1.0, torch 2.15.0"
+    assert {"label", "id"} <= set(row.index)
     assert "train.epochs" not in records.runs
 
 
@@ -37,7 +38,7 @@ def test_a_row_names_what_was_measured_apart_from_depths_and_provenance(records,
         *("top1_accuracy", "macro_f1", "nll", "ece"),
         *("params", "gflops", "train_pflop", "seconds", "images_per_second", "epoch_seconds"),
     ]
-    chest = load_study(write_chest(tmp_path / "r"), "made_up", "paper").rows[0]
+    chest = read(write_chest(tmp_path / "r")).rows[0]
     assert (chest.value("auroc.Effusion"), chest.value("auroc@1"), chest.result_or_empty.undefined) == (
         88.04,
         80.0,

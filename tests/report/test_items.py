@@ -4,7 +4,7 @@ import csv
 
 import numpy as np
 import pytest
-from made_up import as_result, read, result, run_id, write_answers, write_study
+from made_up import finish, read, result, run_id, write_answers, write_study
 from scipy import stats
 
 from recstudy.evidence import Estimate, Fit, Scale, at_level, mcnemar, over_items
@@ -12,7 +12,6 @@ from recstudy.report import Differences, Table, dump_report
 from recstudy.report.family import family
 from recstudy.report.fits import scale_of
 from recstudy.report.kinds import render_part
-from recstudy.report.study_records import load_study
 from recstudy.report.tables.render import table_shown
 from recstudy.report.targets import AT_TEST
 
@@ -87,7 +86,7 @@ def test_copies_and_trajectories_of_a_puzzle_are_one_draw(tmp_path, counts, plai
     there are puzzles.
     """
     results = write_study(tmp_path / "r")
-    results.run(run_id(0, 0)).finish(as_result(result(50.0) | {"answers": {"kept": 0, "of": 500, **counts}}))
+    finish(results, 0, 0, result(50.0) | {"answers": {"kept": 0, "of": 500, **counts}})
     runs = [run for run in read(results).rows if run.result_or_empty and run.result_or_empty.answers]
 
     assert len(runs) == 1
@@ -112,7 +111,7 @@ def answered_study(tmp_path):
     )
     for variant, counts in ((0, (18, 19, 18)), (1, (12, 14, 13))):
         for seed, right in enumerate(counts):
-            results.run(run_id(variant, seed)).finish(as_result(result(5.0 * right)))
+            finish(results, variant, seed, result(5.0 * right))
         answer(results, variant, counts)
     return read(results)
 
@@ -159,7 +158,7 @@ def test_the_items_of_a_patient_are_one_draw(answered_study):
     single_items = Table("t").cells(answered_study).rows[0].cells[0]
     answer(answered_study.results, 0, (18, 19, 18), groups=np.arange(20) // 2)
 
-    patients = Table("t").cells(load_study(answered_study.results, "made_up", "paper")).rows[0].cells[0]
+    patients = Table("t").cells(read(answered_study.results)).rows[0].cells[0]
 
     assert patients.items.error > single_items.items.error > patients.estimate.error
 
@@ -184,11 +183,14 @@ def test_items_that_each_seed_drew_for_itself_are_not_the_same_items(answered_st
     """Row 3 of one run's test split is another item than row 3 of the next."""
     for seed in (0, 1, 2):
         record = result(5.0 * (18, 19, 18)[seed])
-        answered_study.results.run(run_id(0, seed)).finish(
-            as_result(record | {"provenance": record["provenance"] | {"data_checksum": f"{seed}"}})
+        finish(
+            answered_study.results,
+            0,
+            seed,
+            record | {"provenance": record["provenance"] | {"data_checksum": f"{seed}"}},
         )
 
-    table = Table("t").cells(load_study(answered_study.results, "made_up", "paper"))
+    table = Table("t").cells(read(answered_study.results))
 
     assert table.rows[0].cells[0].items.interval is None
     assert table.rows[1].cells[0].items.interval is not None

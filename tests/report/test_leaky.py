@@ -3,7 +3,7 @@ nothing.
 """
 
 import pytest
-from made_up import as_result, caption_plan, captioned, published_beside, read, run_id, write_caption_study
+from made_up import caption_plan, captioned, finish, published_beside, read, write_caption_study
 
 from recstudy import Search, Study, grid
 from recstudy.base.errors import ConfigError
@@ -52,7 +52,7 @@ def records(tmp_path):
     chosen[3] |= {"label": "TRM, LEAKY", "leaks": True}
     results = write_caption_study(tmp_path / "r", variants=chosen, data=ROCO)
     for seed in range(2):
-        results.run(run_id(3, seed)).finish(as_result(captioned(3.0 + 0.01 * seed, unavailable={})))
+        finish(results, 3, seed, captioned(3.0 + 0.01 * seed, unavailable={}))
     return read(results)
 
 

@@ -1,8 +1,6 @@
 """`recstudy.load`, also in a notebook that is run for real."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import plotly.graph_objects as go
@@ -16,23 +14,11 @@ from recstudy.records import write_json
 from recstudy.report import Claim, Claims, Curve, Differences, Table, dump_report
 
 ROOT = Path(__file__).parents[2]
-HOSTILE = "<script>alert(1)</script>"
 
 
 @pytest.fixture
 def loaded(results):
     return recstudy.load(results.study("made_up", "paper"))
-
-
-def test_runs_have_a_row_each(loaded):
-    runs = loaded.runs
-
-    assert len(runs) == 12
-    done = runs[runs["status"] == "done"]
-    assert done["top1_accuracy"].tolist() == [93.0, 92.9, 94.1, 93.1, 93.3, 93.2]
-    assert {"label", "seed", "id", "levels.model", "train.batch_size", "params", "provenance.commit"} <= set(
-        runs
-    )
 
 
 def test_epochs_have_a_row_a_run_and_epoch(loaded):
@@ -133,12 +119,6 @@ def test_load_asks_for_one_study(results, tmp_path):
         recstudy.load(results.root)
     with pytest.raises(ConfigError, match="no study in "):
         recstudy.load(tmp_path / "nowhere")
-
-
-def test_importing_recstudy_stays_light():
-    code = "import sys, recstudy; sys.exit(any(name in sys.modules for name in ('pandas', 'plotly', 'torch', 'ray')))"
-
-    assert subprocess.run([sys.executable, "-c", code], check=False, cwd=ROOT).returncode == 0
 
 
 def documented_cells() -> list[str]:

@@ -1,27 +1,22 @@
 """Which questions of a made-up study are open, and how many more seeds they want."""
 
 import pytest
-from asking import CLOSE, HURTS, study
-from made_up import as_result, plan, result, run_id, variants, write_study
+from asking import CLOSE, HURTS, rows_of, study
+from made_up import finish, plan, read, result, variants, write_plan, write_study
 
 from recstudy.evidence import Reason
-from recstudy.records import Results, write_json
-from recstudy.report.family import family
+from recstudy.records import Results
 from recstudy.report.open_questions import open_questions
-from recstudy.report.parts import parts_of
-from recstudy.report.study_records import load_study
-
-STUDY_KEY = ("made_up", "paper")
 
 
 def questions_of(results: Results):
-    return {question.text: question for question in open_questions(load_study(results, *STUDY_KEY))}
+    return {question.text: question for question in open_questions(read(results))}
 
 
 def test_a_decided_claim_wants_none_and_an_open_one_what_its_table_says(tmp_path):
     results = study(tmp_path / "r", [HURTS, CLOSE])
-    records = load_study(results, *STUDY_KEY)
-    _, close = family(records, parts_of(records)[0]).rows
+    records = read(results)
+    _, close = rows_of(records)
     questions = questions_of(results)
 
     assert (
@@ -61,7 +56,7 @@ def test_comparable_published_value_is_one_question_in_all_tables(tmp_path):
     """
     questions = [
         (question.text, question.variants, question.verdict)
-        for question in open_questions(load_study(write_study(tmp_path / "r"), *STUDY_KEY))
+        for question in open_questions(read(write_study(tmp_path / "r")))
     ]
 
     assert questions == [
@@ -90,13 +85,10 @@ def test_published_value_asks_for_more_seeds_until_it_is_decided(
     tmp_path, scores, verdict, is_decided, needs_more_seeds
 ):
     changes = {"variants": variants()[:1], "seeds": list(range(len(scores)))}
-    results = Results(tmp_path / "r").create()
-    write_json(results.study(*STUDY_KEY) / "plan.json", plan(**changes))
+    results = write_plan(tmp_path / "r", plan(**changes))
     for seed, score in enumerate(scores):
-        results.run(run_id(0, seed)).finish(
-            as_result(result(score) | {"answers": {"kept": 10_000, "of": 10_000}})
-        )
-    (question,) = open_questions(load_study(results, *STUDY_KEY))
+        finish(results, 0, seed, result(score) | {"answers": {"kept": 10_000, "of": 10_000}})
+    (question,) = open_questions(read(results))
 
     assert (question.verdict, question.is_decided, question.more_seeds is not None) == (
         verdict,

@@ -24,7 +24,6 @@ from recstudy.records import Results
 from recstudy.report import Differences, Table, dump_report, writers
 from recstudy.report.kinds import render_part
 from recstudy.report.names import DASH
-from recstudy.report.study_records import load_study
 from recstudy.report.table import Interval, Number, TableData, TableEntry, TableRow
 from recstudy.report.tables.render import table_shown
 from recstudy.report.venues import VENUES, Paper, paper_of
@@ -67,7 +66,7 @@ def complete(root, **changes):
 @pytest.mark.parametrize("venue", VENUES)
 def test_a_wide_table_with_long_names_fits_the_page_of_every_venue(tmp_path, venue):
     labelled = [variant | {"label": f"{LONG}{index}"} for index, variant in enumerate(variants())]
-    records = load_study(write_study(tmp_path / "r", variants=labelled), "made_up", "paper")
+    records = read(write_study(tmp_path / "r", variants=labelled))
     wide, narrow = (
         table(records, *MANY_METRICS, targets=TABLE1),
         table(records, "nll", title="no % of {this} is_bad & <such>"),

@@ -11,7 +11,6 @@ import pytest
 from test_numbers import DIGITS, judged  # noqa: F401
 
 import recstudy
-from recstudy.cli import main
 from recstudy.records import Results
 from recstudy.report.paper_check import PaperCheck
 from recstudy.report.study_records import load_study
@@ -122,7 +121,7 @@ def test_planted_errors_are_found_without_false_alarms(request, tmp_path, record
     assert true_paper.agreeing > len(errors)
 
 
-def test_faults_have_file_line_and_value_and_the_exit_code_is_1(judged, tmp_path, capsys):  # noqa: F811
+def test_faults_have_file_line_and_value_and_the_exit_code_is_1(judged, tmp_path, typed):  # noqa: F811
     (tmp_path / "parts").mkdir()
     (tmp_path / "main.tex").write_text(
         "The large MLP reaches 11.1\\,\\% accuracy.\n\\begin{document}\n% The large MLP reaches 12.3\\,\\% accuracy.\n"
@@ -135,10 +134,8 @@ def test_faults_have_file_line_and_value_and_the_exit_code_is_1(judged, tmp_path
     own = judged / "studies/digits/imported/report/tables/results.tex"
     (tmp_path / "parts/table.tex").write_text(own.read_text())
 
-    with pytest.raises(SystemExit, match="1"):
-        main(["check-paper", str(tmp_path / "main.tex"), str(judged)])
+    output = typed("check-paper", tmp_path / "main.tex", judged, code=1)
 
-    output = capsys.readouterr().out
     assert (
         f"{tmp_path}/parts/text.tex:4: 95.8 %: the records have 96.8 (large MLP, Accuracy: mean)\n" in output
     )
@@ -146,20 +143,15 @@ def test_faults_have_file_line_and_value_and_the_exit_code_is_1(judged, tmp_path
         "main.tex: checked 1 numbers and verdicts: 1 differ from the records, 0 agree, 0 are not about the records.\n"
     )
     (tmp_path / "parts/text.tex").write_text("The large MLP reaches 96.8\\,\\% accuracy.\n")
-    with pytest.raises(SystemExit, match="0"):
-        main(["check-paper", str(tmp_path / "main.tex"), str(judged)])
+    typed("check-paper", tmp_path / "main.tex", judged)
 
 
-def test_a_missing_input_is_named_with_its_line(judged, tmp_path, capsys):  # noqa: F811
+def test_a_missing_input_is_named_with_its_line(judged, tmp_path, typed):  # noqa: F811
     (tmp_path / "main.tex").write_text("\n\\input{text}\n")
 
-    with pytest.raises(SystemExit, match="2"):
-        main(["check-paper", str(tmp_path / "main.tex"), str(judged)])
+    output = typed("check-paper", tmp_path / "main.tex", judged, code=2)
 
-    assert (
-        f"{tmp_path}/main.tex, line 2: {tmp_path}/text.tex cannot be read: No such file"
-        in capsys.readouterr().err
-    )
+    assert f"{tmp_path}/main.tex, line 2: {tmp_path}/text.tex cannot be read: No such file" in output
 
 
 @pytest.mark.parametrize(
@@ -208,7 +200,7 @@ def test_single_sentences(digits, tmp_path, text, fault):
     ],
 )
 def test_columns_of_levels_name_a_row_and_a_paper_without_names_is_refused(
-    tmp_path, monkeypatch, capsys, words, output
+    tmp_path, monkeypatch, typed, words, output
 ):
     monkeypatch.chdir(tmp_path)
     rows = [
@@ -223,10 +215,8 @@ def test_columns_of_levels_name_a_row_and_a_paper_without_names_is_refused(
     )
 
     code = 0 if "2 agree" in output else 1
-    with pytest.raises(SystemExit, match=f"^{code}$"):
-        main(["check-paper", "main.tex", "results"])
 
-    assert output in capsys.readouterr().out
+    assert output in typed("check-paper", "main.tex", "results", code=code)
 
 
 def judge(*rows: str) -> None:

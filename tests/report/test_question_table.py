@@ -1,7 +1,7 @@
 """Questions in words: in tables, CSV, LaTeX, `explain`, and as rows of a forest plot."""
 
 import pytest
-from asking import CLOSE, HURTS, LINEAR_METRIC, ablation, by, read, study
+from asking import CLOSE, HURTS, LINEAR_METRIC, ablation, by, read, rows_of, study
 
 from recstudy.base.errors import ConfigError
 from recstudy.evidence import Verdict
@@ -58,7 +58,7 @@ def test_a_difference_is_explained_with_what_it_lacks(tmp_path):
 def test_a_claim_whose_runs_all_diverged_is_undecided_with_their_number(tmp_path):
     losses = {(steps, seed): "diverged" for steps in (1, 16) for seed in (0, 1)}
     records = read(study(tmp_path / "r", [HURTS], seeds=2, losses=losses))
-    (row,) = family(records, parts_of(records)[0]).rows
+    (row,) = rows_of(records)
 
     assert verdict_words(row) == "undecided: 4 of 4 runs diverged"
     assert [str(sentence) for sentence in findings(records)] == [
@@ -74,7 +74,7 @@ def test_a_claim_whose_runs_all_diverged_is_undecided_with_their_number(tmp_path
 def test_lost_runs_are_counted_beside_the_verdict(tmp_path):
     losses = {(16, 0): "diverged", (1, 1): "failed"}
     records = read(study(tmp_path / "r", [HURTS], losses=losses))
-    (row,) = family(records, parts_of(records)[0]).rows
+    (row,) = rows_of(records)
 
     assert verdict_words(row) == (
         "undecided: 2 of 6 runs failed or diverged, and the rest may be the lucky ones"
@@ -86,7 +86,7 @@ def test_an_open_verdict_has_the_adjusted_interval_if_the_table_of_one_contradic
     """The first look of at most 30 seeds has a small part of the 5 %."""
     means = {1: 93.0, 2: 92.6}
     records = read(study(tmp_path / "r", [CLOSE], means, max_seeds=30))
-    (row,) = family(records, parts_of(records)[0]).rows
+    (row,) = rows_of(records)
     low, high = row.answer.adjusted_interval
     words = f"adjusted for all questions and looks, the interval is {low:.2f} to {high:.2f}"
 

@@ -22,6 +22,7 @@ from asking import (
     claimed,
     crossed,
     read,
+    rows_of,
     study,
     write_scored_plan,
 )  # fmt: skip
@@ -39,7 +40,6 @@ from recstudy.report.cells import cell
 from recstudy.report.contrasts import weights_each
 from recstudy.report.family import family
 from recstudy.report.findings import claim_text
-from recstudy.report.parts import parts_of
 from recstudy.report.study_records import load_study
 from recstudy.report.tables.question_table import questions_shown, verdict_words
 from recstudy.report.targets import Placement
@@ -197,7 +197,7 @@ def test_a_tuned_selector_means_the_variant_that_the_selection_split_prefers(tmp
         }
         finish(results, 2, seed, record)
     records = read(results)
-    (row,) = family(records, parts_of(records)[0]).rows
+    (row,) = rows_of(records)
 
     assert [term.label for term in row.terms] == ["1 step", "16 steps"]  # 90.0 selected, before 40.0
 
@@ -239,7 +239,7 @@ def test_depths_at_test_are_compared_run_by_run(tmp_path):
         }
         finish(results, 0, seed, record)
     records = read(results)
-    (row,) = family(records, parts_of(records)[0]).rows
+    (row,) = rows_of(records)
 
     assert (row.verdict, row.terms[0].values, [side.value for side in row.sides]) == (
         "supported",

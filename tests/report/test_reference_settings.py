@@ -7,7 +7,7 @@ from functools import reduce
 from pathlib import Path
 
 import pytest
-from made_up import base, variants, write_study
+from made_up import base, read, variants, write_study
 from test_targets import match_in, target
 
 from recstudy import Resources, Study, Variant
@@ -30,7 +30,7 @@ from recstudy.recursive import (
 )
 from recstudy.report.names import metric
 from recstudy.report.parts import parts_of
-from recstudy.report.study_records import StudyRecords, load_study, records_of
+from recstudy.report.study_records import StudyRecords, records_of
 from recstudy.report.targets import NO_SETTINGS, SHARDS, MatchedTarget, match_targets
 from recstudy.study.plan import make_plan
 from recstudy.study.record import plan_record
@@ -117,7 +117,7 @@ def test_preset_may_follow_text_or_code_of_a_paper(tmp_path):
 
 def test_without_reference_settings_nothing_says_that_the_settings_are_the_papers(tmp_path):
     reference = {"preset": "own", "base": base(), "axes": {"model": "model"}}
-    records = load_study(write_study(tmp_path / "r", reference=reference), "made_up", "paper")
+    records = read(write_study(tmp_path / "r", reference=reference))
     target_settings = {"train__optimizer": "adamw", "train__learning_rate": 1e-3, "train__batch_size": 64}
 
     assert match_in(records, target(train__batch_size=64)).matches[0, "top1_accuracy"][0].reasons == (
@@ -288,18 +288,14 @@ def reasons_of(records):
     return match_in(records, target(train__batch_size=64)).matches[0, "top1_accuracy"][0].reasons
 
 
-def made_up_study(folder, **changes):
-    return load_study(write_study(folder, **changes), "made_up", "paper")
-
-
 def test_batch_norm_over_the_shares_of_several_workers_is_a_reason(tmp_path):
-    normalised = made_up_study(
-        tmp_path / "r", variants=[{**record, "batch_norm": True} for record in variants()]
+    normalised = read(
+        write_study(tmp_path / "r", variants=[{**record, "batch_norm": True} for record in variants()])
     )
 
     assert reasons_of(normalised) == ()
     assert reasons_of(sharing(normalised, workers=2)) == (SHARDS,)
-    assert reasons_of(sharing(made_up_study(tmp_path / "s"), workers=2)) == ()  # layer norm
+    assert reasons_of(sharing(read(write_study(tmp_path / "s")), workers=2)) == ()  # layer norm
 
 
 def sharing(records, **provenance):
@@ -323,9 +319,9 @@ def test_models_say_whether_they_train_with_batch_norm():
 
 
 def test_another_data_checksum_is_a_reason(tmp_path):
-    mixed = sharing(made_up_study(tmp_path / "r"), data_checksum="0ddba11")
-    planned = made_up_study(
-        tmp_path / "s", variants=[{**record, "data_checksum": "cafe"} for record in variants()]
+    mixed = sharing(read(write_study(tmp_path / "r")), data_checksum="0ddba11")
+    planned = read(
+        write_study(tmp_path / "s", variants=[{**record, "data_checksum": "cafe"} for record in variants()])
     )
 
     assert reasons_of(mixed) == ("data of several checksums: 0ddba11 and feedbeef",)
@@ -349,7 +345,7 @@ def test_parameter_count_of_another_network_is_not_comparable(tmp_path):
     ]
     reference = {"preset": "paper", "base": paper, "axes": {}, "variants": other_variants}
     placement = match_in(
-        made_up_study(tmp_path / "r", base=small, variants=other_variants, reference=reference),
+        read(write_study(tmp_path / "r", base=small, variants=other_variants, reference=reference)),
         target(3.6, "params", "million"),
     )
 

@@ -1,12 +1,8 @@
 import hashlib
-import io
 import json
 import os
 import re
-import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +11,7 @@ from made_up import (
     failure,
     finish,
     plan,
+    printed,
     result,
     run_id,
     specs,
@@ -27,7 +24,6 @@ from made_up import (
     write_report,
     write_study,
 )
-from rich.console import Console
 from scenarios import HOSTILE, hostile
 
 from recstudy import Claim
@@ -251,12 +247,6 @@ def test_synthetic_data_is_named_once_a_page_and_in_every_file(tmp_path):
         assert ("synthetic" in file.read_text().splitlines()[0]) is (file.stem != "arithmetic")
 
 
-def printed(show, *arguments):
-    terminal = Console(width=160, record=True, file=io.StringIO())
-    show(*arguments, terminal)
-    return terminal.export_text()
-
-
 def test_show_report_prints_the_tables_and_the_page(results, monkeypatch):
     monkeypatch.chdir(results.root)
 
@@ -311,22 +301,6 @@ def test_studies_are_found_from_any_folder_above_them(results):
 
 def test_names_become_safe_files():
     assert safe_names(["../../x", "a b", "a b", "<>", "é"]) == ["x", "a-b", "a-b-2", "part", "part-2"]
-
-
-def test_an_unknown_format_or_study_is_refused(results):
-    with pytest.raises(ConfigError, match="unknown figure format 'gif'"):
-        write_report(results, "made_up", "paper", export=["gif"])
-    with pytest.raises(ConfigError, match="no study 'other'"):
-        write_report(results, "other", "paper")
-
-
-def test_the_specs_load_without_pandas():
-    code = "import sys, recstudy.report; sys.exit('pandas' in sys.modules or 'plotly' in sys.modules)"
-
-    assert (
-        subprocess.run([sys.executable, "-c", code], check=False, cwd=Path(__file__).parents[2]).returncode
-        == 0
-    )
 
 
 def test_findings_and_tables_are_marked_while_runs_are_left(results):

@@ -2,17 +2,7 @@ import io
 import re
 
 import pytest
-from made_up import (
-    TRIALS,
-    as_result,
-    finish,
-    read,
-    run_id,
-    searched,
-    trial_line,
-    write_search,
-    write_trial,
-)
+from made_up import TRIALS, finish, read, run_id, searched, trial_line, write_search, write_trial
 from rich.console import Console
 
 from recstudy.records import Result, append_line, write_json
@@ -143,7 +133,7 @@ def test_a_search_is_finished_where_every_trial_is_done_or_stopped(tmp_path):
 
 def test_a_run_that_was_stopped_once_and_finished_later_is_done(results):
     """Another study, without a scheduler, ran it to its end."""
-    results.run(run_id(3, 0)).finish(as_result(searched(70.0, 0.2)))
+    finish(results, 3, 0, searched(70.0, 0.2))
 
     assert read(results).rows[3].status == "done"
     assert [(row.done, row.stopped) for row in status(results)] == [(10, 0)]

@@ -7,25 +7,13 @@ import re
 from dataclasses import replace
 
 import pytest
-from made_up import (
-    finish,
-    plan,
-    read,
-    result,
-    run_id,
-    specs,
-    variant,
-    variants,
-    write_plan,
-    write_study,
-)
+from made_up import finish, plan, read, result, run_id, specs, variant, variants, write_plan, write_study
 from scenarios import ranked
 
 from recstudy.papers import Target, published
 from recstudy.report import Arithmetic, Differences, Table, dump_report
 from recstudy.report.findings import _best_variant
 from recstudy.report.kinds import make_table
-from recstudy.report.study_records import load_study
 from recstudy.report.table import TableData, TableEntry, TableRow
 from recstudy.report.tables.arithmetic import counted_claims
 from recstudy.report.tables.render import csv_text, finding, table_shown
@@ -47,7 +35,7 @@ def of_levels(*levels: dict[str, object]) -> list[dict[str, object]]:
     ],
 )
 def test_labels_are_words_for_the_levels_that_vary(tmp_path, levels, corner, labels):
-    records = load_study(write_plan(tmp_path / "r", plan(variants=of_levels(*levels))), "made_up", "paper")
+    records = read(write_plan(tmp_path / "r", plan(variants=of_levels(*levels))))
 
     table = Table("t").cells(records)
 

@@ -1,12 +1,11 @@
 import pytest
-from made_up import base, variants, write_study
+from made_up import base, read, variants, write_study
 
 from recstudy.papers import Target, published
 from recstudy.records.study_schema import Deviation
 from recstudy.report.cells import cell
 from recstudy.report.family import published_answers
 from recstudy.report.registration import digest_of
-from recstudy.report.study_records import load_study
 from recstudy.report.tables.render import outcome_words, verdicts
 from recstudy.report.targets import deviation_notes, match_targets
 
@@ -27,7 +26,7 @@ def verdicts_on(records, index, published_target):
 
 
 def study(path, **changes):
-    return load_study(write_study(path, **changes), "made_up", "paper")
+    return read(write_study(path, **changes))
 
 
 @pytest.mark.parametrize(

@@ -1,21 +1,6 @@
 """A real study through a real Ray, in processes of its own."""
 
 import pytest
-from shell import Shell
-
-BROKEN = """
-from recstudy import Metric, Study, grid, main
-
-def train(run):
-    if run.settings["depth"] == 1:
-        raise ValueError("no such kernel")
-    return {"accuracy": 80 + run.seed}
-
-metrics, variants = {"accuracy": Metric("%")}, grid({"depth": [1, 2, 4]})
-study = Study("broken", program=train, settings={"depth": 1}, metrics=metrics, variants=variants, seeds=3)
-if __name__ == "__main__":
-    main(study)
-"""
 
 
 @pytest.mark.whole
@@ -45,17 +30,3 @@ def test_a_study_from_one_command_to_the_page(shell):
     assert second_output.endswith(output[output.index("Report: ") :])
     assert shell.table() == old_table
     assert shell.attempts() == [1, 1]
-
-
-@pytest.mark.whole
-def test_a_broken_variant_does_not_block_an_extension(tmp_path):
-    study = tmp_path / "broken.py"
-    study.write_text(BROKEN)
-    shell = Shell(tmp_path, study)
-    shell.run("--no-ray", code=8)
-
-    output = shell.run("--seeds", "9", code=8)
-
-    assert len(shell.records()) == 18
-    assert len(shell.records("failure.json")) < 9
-    assert "depth=1: 3 runs failed with the same error, so its other" in output

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from repositories import git
 
 from recstudy import cli
 from recstudy.report import documents
@@ -233,8 +234,7 @@ def test_the_study_of_the_skill_decides_about_two_branches(tmp_path, capsys, mon
     for branch, gain in (("main", 0), ("idea", 3)):
         (folder / "train.py").write_text(TRAIN.replace("GAIN", str(gain)))
         for words in ("init -q -b main", f"checkout -q -B {branch}", "add train.py", "commit -q -m change"):
-            identity = ("-c", "user.name=A", "-c", "user.email=a@example.org")
-            subprocess.run(["git", *identity, *words.split()], cwd=folder, check=True, capture_output=True)
+            git(folder, *words.split())
 
     skill = typed(folder, capsys, "skill")
 

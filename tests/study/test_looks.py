@@ -9,7 +9,6 @@ import tiny
 
 from recstudy import grid
 from recstudy.base.errors import ConfigError, StorageError
-from recstudy.cli import main
 from recstudy.evidence.seeds import Looks
 from recstudy.records import Results
 from recstudy.records.plans import record_look
@@ -53,11 +52,10 @@ def looks_taken(results: Results) -> tuple[int, ...]:
     return records.looks.at(range(len(records.variants))).seed_counts
 
 
-def test_each_report_is_a_look_that_later_plans_keep(results):
+def test_each_report_is_a_look_that_later_plans_keep(results, typed):
     folder = results.study("tiny", "quick")
     for _ in range(2):
-        with pytest.raises(SystemExit, match="0"):
-            main(["report", str(folder)])
+        typed("report", folder)
     assert looks_taken(results) == (3,)
 
     record_plan(make_plan(STUDY, seeds=5), results)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -21,7 +21,6 @@ from shell import Shell
 import recstudy
 from recstudy.base.errors import ConfigError, StorageError
 from recstudy.cli.options import StudyOptions
-from recstudy.cli.study import main
 from recstudy.cluster.without_ray import LocalRunner
 from recstudy.plugins import gathering
 from recstudy.records import Attempt, Failure, Results, read_json, write_json
@@ -96,7 +95,7 @@ def test_a_run_that_another_process_has_locked_is_tried_last(tmp_path):
     assert loaded.runs["status"].tolist() == ["done"] * 3
 
 
-def test_runs_that_other_processes_run_or_have_tried_are_left_to_them(tmp_path, capsys):
+def test_runs_that_other_processes_run_or_have_tried_are_left_to_them(tmp_path, typed):
     def train(run):
         results.run(failed.id).fail(Failure(error_class="code", error="by another process"))
         write_json(results.run(done.id).result, {"status": "done", "metrics": {"accuracy": 91}})
@@ -106,12 +105,8 @@ def test_runs_that_other_processes_run_or_have_tried_are_left_to_them(tmp_path, 
     results = Results(tmp_path).create()
     locked, ours, done, failed = make_plan(study, seeds=2).runs[:4]
     with locked_by_another(results.run(locked.id).path) as other_process:
-        with pytest.raises(SystemExit, match=r"^8$"):
-            main(study, ["--no-ray", "--seeds", "2", "--results", str(tmp_path)])
-        assert (
-            f"Left to other processes: 1 run: {locked} (process {other_process.pid} on"
-            in capsys.readouterr().out
-        )
+        output = typed("--no-ray", "--seeds", "2", "--results", tmp_path, code=8, study=study)
+        assert f"Left to other processes: 1 run: {locked} (process {other_process.pid} on" in output
         assert [len(read_lines(results.run(run.id).attempts)) for run in (locked, ours, done, failed)] == [
             0,
             1,
@@ -119,8 +114,7 @@ def test_runs_that_other_processes_run_or_have_tried_are_left_to_them(tmp_path, 
             0,
         ]
         results.run(failed.id).failure.unlink()
-        with pytest.raises(SystemExit, match=r"^0$"):
-            main(study, ["--no-ray", "--seeds", "1", "--results", str(tmp_path)])
+        typed("--no-ray", "--seeds", "1", "--results", tmp_path, study=study)
 
 
 def test_a_retry_that_another_process_has_left_is_run(tmp_path):
@@ -140,7 +134,7 @@ def test_a_retry_that_another_process_has_left_is_run(tmp_path):
     assert loaded.runs["status"].tolist() == ["done"] * 3
 
 
-def test_a_failed_run_is_named_and_retried_by_the_next_call(results, capsys):
+def test_a_failed_run_is_named_and_retried_by_the_next_call(results, command):
     label = "latent_steps=2, supervision_steps=1"
     (broken,) = [
         run.id for run in make_plan(tiny.study, changes={"train.epochs": 1}).runs if run.label == label
@@ -149,16 +143,15 @@ def test_a_failed_run_is_named_and_retried_by_the_next_call(results, capsys):
     obstacle.mkdir(parents=True)
     options = ("--only", "latent_steps=[12], supervision_steps=1", "train.epochs=1")
 
-    command(results, 7, *options)
+    output = command(*options, code=7)
 
-    output = capsys.readouterr().out
     assert f"{label}, seed 0: StorageError: cannot read" in output
     assert "losses.jsonl: it is a folder and not a file. Remove it." in output
     assert read_json(results.run(broken).failure)["class"] == "storage"
     assert "failed" in (results.study("tiny", "quick") / "report/tables/depths.md").read_text()
 
     obstacle.rmdir()
-    command(results, 0, *options)
+    command(*options)
 
     assert sorted(results.states().values()) == ["done", "done"]
     assert not results.run(broken).failure.exists()
@@ -207,48 +200,46 @@ def test_text_that_utf_8_cannot_encode_fails_its_run_alone(tmp_path):
     assert "not declared as metrics: caf\\udce9'. Rename the file, level or setting" in runs["error"][1]
 
 
-def test_a_level_or_a_results_folder_that_utf_8_cannot_encode_is_refused_in_one_line(tmp_path, capsys):
+def test_a_level_or_a_results_folder_that_utf_8_cannot_encode_is_refused_in_one_line(tmp_path, typed):
     program = recstudy.Function(lambda run: {"accuracy": 80}, name="encodable")
     metrics = {"accuracy": recstudy.Metric("%")}
     study = recstudy.Study(
         "encodable", program=program, settings={"kind": "a"}, metrics=metrics, variants=recstudy.grid({})
     )
     for folder, level in ((tmp_path / "results", "caf\udce9"), (tmp_path / "caf\udce9", "b")):
-        with pytest.raises(SystemExit, match=r"^2$"):
-            main(study, ["--no-ray", "--results", str(folder), "--vary", f"kind=a,{level}"])
-        errors = capsys.readouterr().err
+        options = ("--no-ray", "--results", folder, "--vary", f"kind=a,{level}")
+        errors = typed(*options, code=2, study=study)
         assert errors.startswith("ConfigError: ")
         assert (errors.count("\n"), "caf\\udce9" in errors) == (1, True)
     assert list(tmp_path.iterdir()) == []
 
 
-def command(results: Results, code: int, *words: str) -> None:
-    with pytest.raises(SystemExit, match=rf"^{code}$"):
-        main(tiny.study, ["--no-ray", "--results", str(results.root), *words])
+@pytest.fixture
+def command(typed, results):
+    """Type options of the tiny study."""
+    return partial(typed, "--no-ray", "--results", results.root, study=tiny.study)
 
 
 @pytest.mark.parametrize(("good", "failures"), [(0, 3), (1, 5)])
-def test_a_study_whose_first_runs_all_fail_alike_stops(results, capsys, good, failures):
+def test_a_study_whose_first_runs_all_fail_alike_stops(results, command, good, failures):
     for run in make_plan(tiny.study, changes={"train.epochs": 1}).runs[good:]:
         (results.run(run.id).path / "losses.jsonl").mkdir(parents=True)
 
-    command(results, 7, "train.epochs=1")
+    output = command("train.epochs=1", code=7)
 
     assert len(list(results.root.glob("runs/*/failure.json"))) == failures
-    assert ("Stopped: 3 runs failed with the same error, none succeeded" in capsys.readouterr().out) == (
-        good == 0
-    )
+    assert ("Stopped: 3 runs failed with the same error, none succeeded" in output) == (good == 0)
 
 
-def test_a_run_that_diverges_is_a_result_and_not_tried_again(results, capsys):
+def test_a_run_that_diverges_is_a_result_and_not_tried_again(results, command):
     options = ("--only", "latent_steps=1, supervision_steps=1", "train.learning_rate=1e30")
     for _ in range(2):
-        command(results, 3, *options)
+        output = command(*options, code=3)
 
     (run,) = results.root.glob("runs/*")
     assert read_json(run / "result.json")["status"] == "diverged"
     assert len(read_lines(run / "attempts.jsonl")) == 1
-    assert "1 run: all finished before" in capsys.readouterr().out
+    assert "1 run: all finished before" in output
     assert "diverged" in (results.study("tiny", "quick") / "report/tables/depths.md").read_text()
 
 
@@ -288,31 +279,28 @@ def test_stopped_and_killed_run_resumes_bit_equal_on_a_host_without_ray(tmp_path
     assert losses[0] == losses[1]
 
 
-def test_a_pruner_that_raises_ends_the_search(tmp_path):
+def test_a_pruner_that_raises_ends_the_search(tmp_path, typed):
     with gathering():
         PRUNERS.add("broken")(lambda run, other_runs, epochs: 1 / 0)
-        with pytest.raises(SystemExit, match=r"^2$"):
-            main(tiny_search.study, ["--no-ray", "--stopping", "broken", "--results", str(tmp_path)])
+        typed("--no-ray", "--stopping", "broken", "--results", tmp_path, code=2, study=tiny_search.study)
 
     assert len([*tmp_path.glob("runs/*/attempts.jsonl")]) == 1
     assert not [*tmp_path.glob("runs/*/failure.json")]
 
 
-def test_storage_that_fails_during_runs_has_its_exit_code(tmp_path, monkeypatch):
+def test_storage_that_fails_during_runs_has_its_exit_code(tmp_path, monkeypatch, typed):
     def run(*_):
         raise StorageError("the disk is full")
 
     monkeypatch.setattr(LocalRunner, "run", run)
-    with pytest.raises(SystemExit, match=r"^7$"):
-        main(tiny.study, ["--no-ray", "--results", str(tmp_path)])
+    typed("--no-ray", "--results", tmp_path, code=7, study=tiny.study)
 
 
-def test_a_search_stops_runs_by_its_pruner(tmp_path):
+def test_a_search_stops_runs_by_its_pruner(tmp_path, typed):
     study = replace(tiny_search.study, stopping="after two", report=[])
     with gathering():
         PRUNERS.add("after two")(lambda run, other_runs, epochs: len(run) == 2 and len(other_runs) >= 1)
-        with pytest.raises(SystemExit, match=r"^0$"):
-            main(study, ["--no-ray", "--budget", "4 runs", "--seeds", "0", "--results", str(tmp_path)])
+        typed("--no-ray", "--budget", "4 runs", "--seeds", "0", "--results", tmp_path, study=study)
 
     stopped = [read_json(file) for file in tmp_path.glob("runs/*/stopped.json")]
     assert [(record["epoch"], record["by"]) for record in stopped] == [(1, "after two")] * 3

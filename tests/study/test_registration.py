@@ -9,8 +9,6 @@ import tiny
 
 from recstudy import Metric, grid
 from recstudy.base.values import digest
-from recstudy.cli import main as recstudy_command
-from recstudy.cli.study import main
 from recstudy.papers import published
 from recstudy.programs.base import PROGRAMS
 from recstudy.records import Results, read_record, write_json
@@ -140,15 +138,14 @@ def test_margins_deviations_and_the_most_seeds_have_dates_too(results):
     assert (records.looks.at_study().seed_counts, records.looks.at_study().maximum) == ((3,), 9)
 
 
-def test_a_report_of_a_store_records_its_look_there(tmp_path, monkeypatch):
+def test_a_report_of_a_store_records_its_look_there(tmp_path, monkeypatch, typed):
     monkeypatch.setenv("RECSTUDY_SCRATCH", str(tmp_path / "scratch"))
     results = Results(f"local://{tmp_path}/store").create()
     record_plan(make_plan(STUDY), results)
     finish(results, make_plan(STUDY), EARLY_TIME)
     results.send(results.root / "runs")
 
-    with pytest.raises(SystemExit, match=r"^0$"):
-        recstudy_command(["report", f"local://{tmp_path}/store"])
+    typed("report", f"local://{tmp_path}/store")
 
     assert len((tmp_path / "store/studies/looks.jsonl").read_text().splitlines()) == 1
     assert not (tmp_path / "store/studies/tiny/quick/report").exists()
@@ -211,7 +208,7 @@ def test_an_old_plan_s_claims_are_from_before_this_was_kept(results):
     assert outcomes(records) == ["supported", "supported (post hoc)"]
 
 
-def test_a_dry_run_counts_the_seeds_that_claims_need_with_dropped_claims(results, capsys):
+def test_a_dry_run_counts_the_seeds_that_claims_need_with_dropped_claims(results, typed):
     """A dropped claim makes the intervals of the others wider, and so their number of seeds larger."""
     noisy = replace(STUDY, claims=[replace(STEPS, margin=9.8)])
     others = [replace(HURTS, text=f"claim {number}", margin=number / 10) for number in range(1, 9)]
@@ -219,9 +216,8 @@ def test_a_dry_run_counts_the_seeds_that_claims_need_with_dropped_claims(results
     finish(results, make_plan(STUDY), LATE_TIME)
 
     def needed_seeds() -> str:
-        with pytest.raises(SystemExit, match="0"):
-            main(noisy, ["--dry-run", "--results", str(results.root)])
-        return re.search(r"Seeds needed by the runs so far: (.+)\.", capsys.readouterr().out)[1]
+        output = typed("--dry-run", "--results", results.root, study=noisy)
+        return re.search(r"Seeds needed by the runs so far: (.+)\.", output)[1]
 
     before = needed_seeds()
     records = register_study(results, noisy)

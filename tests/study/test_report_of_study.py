@@ -6,7 +6,6 @@ import pytest
 
 from recstudy import Function, Metric, Search, Study, grid
 from recstudy.base.errors import ConfigError
-from recstudy.cli.study import main
 from recstudy.plugins import gathering
 from recstudy.recursive import Digits, RunConfig, ViTRM
 from recstudy.report import (
@@ -113,13 +112,13 @@ def test_a_search_has_what_it_searches():
         (History(), "'history' of the report can never be drawn: 'history' shows a search"),
     ],
 )
-def test_part_that_cannot_be_drawn_is_refused_before_training(part, message, capsys, tmp_path):
+def test_part_that_cannot_be_drawn_is_refused_before_training(part, message, typed, tmp_path):
     """On a dry run and on a real one."""
     for flags in (["--dry-run"], []):
-        with pytest.raises(SystemExit, match=r"^2$"):
-            main(study(part), [*flags, "--results", str(tmp_path / "r"), "--set", "data.limit=32"])
+        options = (*flags, "--results", tmp_path / "r", "--set", "data.limit=32")
+        output = typed(*options, code=2, study=study(part))
 
-        assert re.search(f"^ConfigError: the part {message}", capsys.readouterr().err)
+        assert re.search(f"^ConfigError: the part {message}", output)
 
 
 def test_a_pattern_that_no_run_matches_yet_is_no_reason_to_refuse():
@@ -137,11 +136,12 @@ def test_a_fault_of_our_own_part_is_known_before_the_training(monkeypatch):
     assert fault.value.__notes__ == ["in the part 't' of the report, which was drawn without runs"]
 
 
-def test_exception_of_a_users_part_without_runs_is_one_line(tmp_path, capsys):
-    class Mine(TablePart):
-        def cells(self, records):
-            raise ValueError("no best\nof none")
+class Mine(TablePart):
+    def cells(self, records):
+        raise ValueError("no best\nof none")
 
+
+def test_exception_of_a_users_part_without_runs_is_one_line():
     with gathering():
         PARTS.add("mine")(Mine)
         problems = check_drawable(plan_record(make_plan(study(Mine("m"), Table("t")))))
@@ -151,11 +151,7 @@ def test_exception_of_a_users_part_without_runs_is_one_line(tmp_path, capsys):
     ]
 
 
-def test_a_part_that_raises_an_error_is_never_exit_code_0(tmp_path, capsys):
-    class Mine(TablePart):
-        def cells(self, records):
-            raise ValueError("no best\nof none")
-
+def test_a_part_that_raises_an_error_is_never_exit_code_0(tmp_path, typed):
     metrics, variants = {"accuracy": Metric("%")}, grid({"depth": [1, 2]})
     program = Function(lambda run: {"accuracy": 80}, name="undrawn")
     with gathering():
@@ -164,11 +160,9 @@ def test_a_part_that_raises_an_error_is_never_exit_code_0(tmp_path, capsys):
             "undrawn", program=program, settings={"depth": 1}, metrics=metrics, variants=variants, report=[Mine("m"), Table("t")]
         )  # fmt: skip
         for _ in range(2):  # with runs, and with finished ones
-            with pytest.raises(SystemExit, match=r"^8$"):
-                main(own_study, ["--no-ray", "--results", str(tmp_path)])
+            output = typed("--no-ray", "--results", tmp_path, code=8, study=own_study)
 
-            output, errors = capsys.readouterr()
-            assert errors.splitlines()[-1] == (
+            assert output.splitlines()[-1] == (
                 "The report is incomplete. PartError: The report of undrawn (default) lacks what cannot be drawn: 'm': ValueError: no best"
             )
             assert "80.0" in output

@@ -1,13 +1,13 @@
 """Which commit a study records: that of its own repository, and recstudy's own beside it."""
 
 import json
-import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from repositories import git
 
 import recstudy
 
@@ -17,14 +17,6 @@ from recstudy.study import repository
 repository.PACKAGE = Path({package!r})
 print(json.dumps(repository.code_version()))
 """
-ME = {f"GIT_{role}_{field}": "me@here" for role in ("AUTHOR", "COMMITTER") for field in ("NAME", "EMAIL")}
-
-
-def git(folder: Path, *words: str) -> str:
-    command = ["git", "-C", str(folder), *words]
-    return subprocess.run(
-        command, check=True, capture_output=True, text=True, env=os.environ | ME
-    ).stdout.strip()
 
 
 def repository(folder: Path) -> str:

@@ -3,6 +3,7 @@ records.
 """
 
 import json
+from functools import partial
 from hashlib import sha256
 from itertools import product
 
@@ -11,7 +12,6 @@ import tiny
 from PIL import Image
 
 from recstudy.base.errors import ConfigError
-from recstudy.cli.study import main
 from recstudy.cluster.driver import archive
 from recstudy.plugins.files import StudyFile, code_of, user_files_of
 from recstudy.programs.base import Program
@@ -41,7 +41,7 @@ def user_files(monkeypatch) -> dict[str, str]:
     return files
 
 
-def test_changed_runs_are_repeated_on_request_and_not_unasked(tmp_path, user_files, capsys):
+def test_changed_runs_are_repeated_on_request_and_not_unasked(tmp_path, user_files, typed):
     options = [
         "--no-ray",
         "--results",
@@ -54,10 +54,7 @@ def test_changed_runs_are_repeated_on_request_and_not_unasked(tmp_path, user_fil
         "latent_steps=1,*",
     ]
 
-    def run_command(*words: str, code: int = 0) -> str:
-        with pytest.raises(SystemExit, match=f"^{code}$"):
-            main(tiny.study, [*options, *words])
-        return "".join(capsys.readouterr())
+    run_command = partial(typed, *options, study=tiny.study)
 
     def records() -> dict[str, dict]:
         return {path.parent.name: read_json(path) for path in tmp_path.glob("r/runs/*/result.json")}

@@ -6,16 +6,17 @@ import io
 import re
 from collections import Counter, deque
 from dataclasses import replace
+from functools import partial
 from math import inf
+from typing import Any
 
 import pytest
 import tiny
 import tiny_until
 from rich.console import Console
 
-from recstudy import Claim, Function, Metric, Study, grid
+from recstudy import Claim, Function, Metric, RunContext, Study, grid
 from recstudy.base.errors import ConfigError
-from recstudy.cli.study import main
 from recstudy.cluster.sources import Source, study_steps
 from recstudy.cluster.view import View
 from recstudy.records import Results, append_line
@@ -87,18 +88,18 @@ def test_question_is_decided_open_or_out_of_reach():
     assert ending(CHEAP, [10] * 6, 10) is Ending.OUT_OF_REACH
 
 
-def open_study() -> Study:
-    """Return a study whose claim is undecided at three seeds."""
+def undecided(run: RunContext) -> dict[str, float]:
     scores = {("a", 0): 80.0, ("a", 1): 79.0, ("a", 2): 81.0, ("b", 0): 79.5, ("b", 1): 81.5, ("b", 2): 80.4}
+    return {"accuracy": scores.get((run.settings["kind"], run.seed), 80.0 + run.seed % 3)}
+
+
+def open_study(train: Any = undecided, name: str = "why") -> Study:
+    """Return a study whose claim `undecided` leaves open at three seeds."""
     claim = Claim("b above a", lower={"kind": "a"}, higher={"kind": "b"})
     metrics, variants = {"accuracy": Metric("%")}, grid({"kind": ["a", "b"]})
-    program = Function(
-        lambda run: {"accuracy": scores.get((run.settings["kind"], run.seed), 80.0 + run.seed % 3)},
-        name="why",
-    )
     return Study(
-        "why",
-        program=program,
+        name,
+        program=Function(train, name=name),
         settings={"kind": "a"},
         metrics=metrics,
         variants=variants,
@@ -107,11 +108,9 @@ def open_study() -> Study:
     )
 
 
-def test_a_block_says_why_it_runs_although_more_seeds_are_needed_than_are_left(results, capsys):
-    with pytest.raises(SystemExit, match=r"^0$"):
-        main(open_study(), ["--until", "decided", "--no-ray", "--results", str(results.root)])
+def test_a_block_says_why_it_runs_although_more_seeds_are_needed_than_are_left(results, typed):
+    output = typed("--until", "decided", "--no-ray", "--results", results.root, study=open_study())
 
-    output = capsys.readouterr().out
     assert re.search(
         r"Not decided yet: 4 additional runs, .*\n"
         r"- b above a: undecided at 3 seeds, would take about \d+ more, 9 are left; chance \d\d % at the maximum of 12 if"
@@ -181,28 +180,18 @@ def test_a_study_without_a_maximum_gets_four_times_its_seeds_until_a_verdict_is_
         with_maximum(plan, results)
 
 
-def test_a_maximum_that_is_stated_after_verdicts_were_read_adds_seeds(results, capsys, monkeypatch):
+def test_a_maximum_that_is_stated_after_verdicts_were_read_adds_seeds(results, typed, monkeypatch):
     """It gave up at 3 seeds, whatever the maximum, because no look was planned beyond the first."""
 
     def train(run):
         return {"accuracy": 80.0 + run.seed % 3 + (run.settings["kind"] == "b")}
 
-    study = Study(
-        "later",
-        program=Function(train, name="later"),
-        settings={"kind": "a"},
-        metrics={"accuracy": Metric("%")},
-        variants=grid({"kind": ["a", "b"]}),
-        seeds=3,
-        claims=[Claim("b above a", lower={"kind": "a"}, higher={"kind": "b"})],
-    )
+    study = open_study(train, "later")
     for words in ([], ["--until", "decided", "--max-seeds", "25"]):
-        with pytest.raises(SystemExit, match=r"^0$"):
-            main(study, [*words, "--no-ray", "--results", str(results.root)])
+        output = typed(*words, "--no-ray", "--results", results.root, study=study)
         # dates have whole seconds
         monkeypatch.setattr("recstudy.study.record.current_time", lambda: "2099-01-01T00:00:00+00:00")
 
-    output = capsys.readouterr().out
     assert "Not decided yet: 44 additional runs" in output
     assert "- decided: b above a: supported at 25 seeds" in output
 
@@ -267,11 +256,8 @@ def test_the_hours_of_a_budget_begin_once_the_study_is_locked(results):
 
 
 @pytest.mark.whole
-def test_a_study_ends_with_each_question_decided_or_out_of_reach(results, capsys):
-    def command(*words: str) -> str:
-        with pytest.raises(SystemExit, match=r"^0$"):
-            main(tiny_until.study, ["--until", "decided", "--results", str(results.root), *words])
-        return capsys.readouterr().out
+def test_a_study_ends_with_each_question_decided_or_out_of_reach(results, typed):
+    command = partial(typed, "--until", "decided", "--results", results.root, study=tiny_until.study)
 
     assert "--until decided, 2 questions: at most 9 further runs, up to 4 seeds of 3 variants" in command(
         "--dry-run"

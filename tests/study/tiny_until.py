@@ -4,22 +4,14 @@ A study for the tests with two claims: the first is plain after two seeds, the s
 difference. No claim is about the second of its four variants.
 """
 
+import tiny
+
 from recstudy import Claim, Study, grid, main
-from recstudy.recursive import Digits
-from recstudy.recursive.testing import tiny_model, tiny_run
 from recstudy.report import Curve, Table
 
 study = Study(
     name="tiny_until",
-    presets={
-        "quick": tiny_run(
-            tiny_model(layers=1, latent_steps=3, dropout=0.0),
-            Digits(limit=300),
-            epochs=8,
-            batch_size=32,
-            learning_rate=5e-3,
-        ).with_changes({"resources.checkpoint_seconds": 0}),
-    },
+    presets={"quick": tiny.study.presets["quick"]},
     variants=grid({"train.epochs": [1, 30], "train.weight_decay": [0.05, 0.0501]}),
     seeds=1,
     max_seeds=4,

@@ -24,7 +24,6 @@ ONE_LAYER = {  # a second is compiled like the first, which takes seconds
     "image_hrm": {"high_cycles": 1, "middle_cycles": 1},
 }
 DATA = PhantomCaptions(size=16, length=8)
-VOCABULARY = DATA.classes
 
 
 def small(family: str, **fields) -> CaptionModel:

@@ -1,8 +1,10 @@
 import json
+import sys
 from itertools import product
 
 import pytest
 import torch
+from rate_weights import write_weights
 
 from recstudy.programs.metric import NotAvailable
 from recstudy.recursive import Answers, measured
@@ -91,12 +93,16 @@ def test_bad_weights_are_the_reason(tmp_path, text, reason):
         read_weights(tmp_path / "weights.json")
 
 
-def test_missing_models_are_the_reason(tmp_path):
-    (tmp_path / "weights.json").write_text(
-        json.dumps({"_".join(pair).lower(): 1 for pair in product(TYPES, TYPES)})
-    )
+def test_missing_models_are_the_reason(tmp_path, monkeypatch):
+    write_weights(tmp_path)
 
-    with pytest.raises(NotAvailable, match=r"transformers is not installed|entities holds no model"):
+    with pytest.raises(NotAvailable, match="entities holds no model"):
+        rate_scores(["a mass"], [["no mass"]], tmp_path)
+
+    (tmp_path / "entities").mkdir()
+    (tmp_path / "entities/config.json").touch()
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    with pytest.raises(NotAvailable, match="transformers is not installed"):
         rate_scores(["a mass"], [["no mass"]], tmp_path)
 
 
@@ -140,9 +146,7 @@ def test_the_whole_way_with_two_tiny_models(tmp_path, monkeypatch):
         config = transformers.BertConfig(**size, id2label=labels, initializer_range=1.0)
         getattr(transformers, kind)(config).save_pretrained(tmp_path / name)
         transformers.BertTokenizerFast(str(tmp_path / name / "vocab.txt")).save_pretrained(tmp_path / name)
-    (tmp_path / "weights.json").write_text(
-        json.dumps({"_".join(pair).lower(): 1 for pair in product(TYPES, TYPES)})
-    )
+    write_weights(tmp_path)
     report, other_report = "a mass in the left lung is seen. no nodule", "the lung in the left."
 
     itself, best, worse = rate_scores(

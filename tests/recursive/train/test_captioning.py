@@ -105,15 +105,16 @@ def test_an_encoder_is_trained_with_its_captioner_where_it_is_tuned(tuned):
     assert changed == ({"embed", "places", "layers", "norm"} if tuned else set())
 
 
+IMAGES = torch.tensor([[1.0, 0.0], [0.8, 0.6], [1.0, 0.0]])
+TEXTS = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
+TOKENS = torch.tensor([[1, 5], [1, 6], [1, 5]])
+
+
 def test_recall_by_hand():
     """Three pairs: the first finds its own, the second is beaten by one, the third shares its caption with
     the first.
     """
-    images = torch.tensor([[1.0, 0.0], [0.8, 0.6], [1.0, 0.0]])
-    texts = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
-    tokens = torch.tensor([[1, 5], [1, 6], [1, 5]])
-
-    recall = recalls(images, texts, tokens)
+    recall = recalls(IMAGES, TEXTS, TOKENS)
 
     # By image: 1 and 3 are found, 2 has two captions (one text) nearer. By text: 1 and 3 find their images, 2
     # finds its own.
@@ -123,12 +124,8 @@ def test_recall_by_hand():
 
 def test_the_contrast_by_hand():
     """Cosines of the pairs 1, 0.6 and 1; of the others, but for equal captions, 0, 0.8, 0.8 and 0."""
-    images = torch.tensor([[1.0, 0.0], [0.8, 0.6], [1.0, 0.0]])
-    texts = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
-    tokens = torch.tensor([[1, 5], [1, 6], [1, 5]])
-
-    assert contrast(images, texts, tokens) == pytest.approx((1 + 0.6 + 1) / 3 - (0 + 0.8 + 0.8 + 0) / 4)
-    assert contrast(images[::2], texts[::2], tokens[::2]) is None  # all captions are equal
+    assert contrast(IMAGES, TEXTS, TOKENS) == pytest.approx((1 + 0.6 + 1) / 3 - (0 + 0.8 + 0.8 + 0) / 4)
+    assert contrast(IMAGES[::2], TEXTS[::2], TOKENS[::2]) is None  # all captions are equal
 
 
 def test_the_aligners_scale_stays_between_1_and_100():

@@ -218,8 +218,6 @@ def test_missing_metric_or_one_for_other_data_is_reported(results):
         ConfigError, match=r"no metric 'birer': .* One of your own is found once the study knows its module"
     ):
         computed(results, "birer")
-    with pytest.raises(ConfigError, match=r"Parameters \(params\) cannot be computed from answers"):
-        computed(results, "params")
 
     done, lines = computed(results, "cider")
 

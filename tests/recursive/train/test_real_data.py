@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 
 import pytest
-import torch
 
 from recstudy.recursive import (
     HRM,
@@ -33,15 +32,6 @@ has_mnist = pytest.mark.skipif(not (DATA / "MNIST").exists(), reason="MNIST is n
 has_xrays = pytest.mark.skipif(
     not (DATA / "nih_cxr64").exists(), reason="nih_cxr64 is not below RECSTUDY_DATA"
 )
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """The sums of one thread are the same on every machine of a kind, and small products are no slower."""
-    thread_count = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(thread_count)
 
 
 def metrics(model: ModelConfig, data: DataConfig, **train: object) -> dict[str, float]:

@@ -10,15 +10,6 @@ CPU = torch.device("cpu")
 SMALL = SMOKE.model_copy(update={"size": 16, "codes": 8, "codebook": 64})
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    """As in a run: several only wait for each other where others work."""
-    thread_count = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(thread_count)
-
-
 def discs(count: int, size: int = 16) -> torch.Tensor:
     """A disc of one colour on a ground of another, (N, 3, size, size) of 8 bits."""
     draw = torch.Generator().manual_seed(0)
