@@ -92,6 +92,18 @@ def test_means_over_different_items_are_refused():
     assert not Path("results/studies/table").exists()
 
 
+def test_corrected_items_with_the_same_mean_are_no_silent_change(capsys):
+    frame = item_results()
+    recstudy.judge(frame, claims=[BETTER])
+    scores = frame.loc[frame.method == "B", "correct"].to_numpy()
+    frame.loc[frame.method == "B", "correct"] = scores[::-1]
+    with pytest.raises(ConfigError, match=r"different: item_scores\)"):
+        recstudy.judge(frame, claims=[BETTER], replace=False)
+    capsys.readouterr()
+    recstudy.judge(frame, claims=[BETTER])
+    assert "adds 0 and changes 1" in capsys.readouterr().out
+
+
 def test_an_item_that_failed_counts_with_its_value(capsys):
     """Its state is no state of a run."""
     plain = recstudy.judge(item_results(), claims=[BETTER], name="plain")
