@@ -242,6 +242,10 @@ def test_private_words_in_the_authors_text_are_refused_and_not_rewritten(tmp_pat
         (f"token {TOKEN}", "token (secret)"),
         ("sqlite:////scratch/adal/optuna.db", "sqlite:.../optuna.db"),
         ("docker run -v /scratch/a/x:/data/adal/y", "docker run -v .../x:.../y"),
+        ("no file '/scratch/alice smith/thesis/data.csv' there", "no file '.../data.csv' there"),
+        ("/scratch/alice smith/thesis/data.csv", ".../data.csv"),
+        ("data=/scratch/alice smith/thesis/data.csv, lr=1", "data=.../data.csv, lr=1"),
+        ("python x.py --a=/scratch/x/y --b /scratch/z/y", "python x.py --a=.../y --b .../y"),
     ],
 )
 def test_private_words_are_redacted_from_a_text(text, redacted):
@@ -253,15 +257,24 @@ def test_a_command_keeps_its_settings_and_settings_keep_their_names():
     record = {
         "command": "python x.py --preset cpu --data '/data/my set' train.epochs=5 --log wandb csv model.width=64",
         "process": 3,
-        "settings": {"process": 8, "host": "a"},
+        "settings": {"process": 8, "host": "a", "notes": {"error": "token=mean"}, "command": "--data x"},
+        "variants": [{"levels": {"source": "me@x"}}],
         "hardware": {"host": "node7"},
     }
 
     assert Private().values(record) == {
         "command": "python x.py --preset cpu train.epochs=5 model.width=64",
-        "settings": {"process": 8, "host": "a"},
+        "settings": {"process": 8, "host": "a", "notes": {"error": "token=mean"}, "command": "--data x"},
+        "variants": [{"levels": {"source": "me@x"}}],
         "hardware": {"host": ""},
     }
+
+
+def test_words_after_a_token_in_the_authors_text_stay():
+    for text in ("Accuracy per token: long prompts ahead", "class_token=cls", "secret=config2.secret"):
+        assert Private().values({"text": text, "label": text}) == {"text": text, "label": text}
+        assert not Private().remaining(text)
+    assert Private().values({"text": f"x {TOKEN}"}) == {"text": "x (secret)"}
 
 
 @pytest.mark.parametrize(
@@ -274,6 +287,7 @@ def test_a_command_keeps_its_settings_and_settings_keep_their_names():
         'os.environ["WANDB_API_KEY"] = "0123456789abcdef0123456789abcdef01234567"',
         'wandb.login(key="0123456789abcdef0123456789abcdef01234567")',
         "sk-ant-api03-abcdefghijklmnop",
+        "train.py --api-key=hunter22hunter",
     ],
 )
 def test_secrets_in_the_authors_text_are_found(text):
