@@ -332,9 +332,25 @@ def test_names_that_are_words_are_no_names(monkeypatch):
 def test_an_out_below_a_file_is_refused_in_one_line(trained_results, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(
-        recstudy.base.errors.StorageError, match=r"file cannot be made: (File exists|Not a directory)"
+        recstudy.base.errors.StorageError, match=r"cannot write .*: (File exists|Not a directory)"
     ):
         publish(trained_results, "tiny", "quick", tmp_path / "file" / "out")
+
+
+@pytest.mark.parametrize("place", ["records", "zip"])
+def test_a_full_disk_blames_no_record(place, trained_results, published_once, small_disk):
+    small_disk.unmount()
+    small_disk.size = "20m"
+    small_disk.mount()
+    packed = published_once.with_name(f"{published_once.name}.zip").stat().st_size
+    blocks = sum(1 + file.stat().st_size // 4096 for file in published_once.rglob("*"))
+    room = blocks * 4096 + packed // 2 if place == "zip" else 0
+    (small_disk.path / "room").write_bytes(b"x" * room)
+    small_disk.fill()
+    (small_disk.path / "room").unlink()
+    with pytest.raises(recstudy.base.errors.StorageError, match=r"cannot write .*/out: No space left"):
+        publish(trained_results, "tiny", "quick", small_disk.path / "out")
+    assert [file.name for file in small_disk.path.iterdir()] == ["filler"]
 
 
 def test_an_out_that_is_there_is_refused(trained_results, tmp_path):
