@@ -494,6 +494,12 @@ def test_of_a_report_that_another_version_has_drawn_the_csv_files_are_compared(b
     last = verification.unchecked[-len(NOT_CHECKED) - 1]
     assert "another version of recstudy or its packages wrote them" in last
 
+    shutil.copy(bundle / "report/report.md", bundle / "report/summary.md")
+    changed(bundle, "report/tables/depths.csv", r",low,", ",least,")
+    unchecked = verify(Bundle(sealed(bundle))).unchecked
+    assert any(re.match("report/summary.md: only one of the bundle", line) for line in unchecked)
+    assert any(re.match("report/tables/depths.csv: .* no column least", line) for line in unchecked)
+
     changed(bundle, file := "report/tables/depths.md", PRINTED[file], next_digit)
     assert "report/tables/depths.md: changed since it was published" in differences_of(bundle)
     changed(bundle, file := "report/tables/depths.csv", PRINTED[file], next_digit)
