@@ -164,6 +164,22 @@ def test_line_whose_flush_fails_is_written_once(tmp_path, fast, monkeypatch):
     assert read_lines(log) == [{"epoch": 0}, {"epoch": 1}, {"epoch": 2}]
 
 
+def test_a_retry_keeps_the_lines_of_other_processes(tmp_path, fast, monkeypatch):
+    log, failures = tmp_path / "log", [errno.EIO]
+
+    def fsync(file: int) -> None:
+        if failures:
+            with open(log, "a") as other_process:
+                other_process.write('{"epoch": 7}\n{"epo')
+            raise OSError(failures.pop(), "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    append_line(log, {"epoch": 0})
+    append_line(log, {"epoch": 1})
+
+    assert read_lines(log) == [{"epoch": 0}, {"epoch": 7}, {"epoch": 1}]
+
+
 def test_a_log_that_is_a_link_is_neither_read_nor_written(tmp_path):
     append_line(tmp_path / "outside", {"epoch": 0})
     (tmp_path / "log").symlink_to(tmp_path / "outside")

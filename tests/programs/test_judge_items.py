@@ -104,6 +104,20 @@ def test_corrected_items_with_the_same_mean_are_no_silent_change(capsys):
     assert "adds 0 and changes 1" in capsys.readouterr().out
 
 
+def test_more_items_than_records_may_have_are_refused_before_anything_is_written():
+    frame = item_results(items=400)
+    frame["item_id"] += "x" * 50_000
+    with pytest.raises(ConfigError, match=r"table: its records would have 40\.\d MB, .*at most 32 MB"):
+        recstudy.judge(frame)
+    assert not list(Path("results").rglob("*.json*"))
+
+
+def test_a_name_that_is_a_path_is_refused_before_anything_is_written(tmp_path):
+    with pytest.raises(ConfigError, match=r"'../evil' cannot be the name of a study: .* --name evil"):
+        recstudy.judge(item_results(), name="../evil", results=tmp_path / "a/results")
+    assert not list(tmp_path.iterdir())
+
+
 def test_an_item_that_failed_counts_with_its_value(capsys):
     """Its state is no state of a run."""
     plain = recstudy.judge(item_results(), claims=[BETTER], name="plain")
