@@ -105,7 +105,7 @@ def test_a_disk_that_turns_read_only_is_waited_for(small_disk, fast, monkeypatch
     small_disk.bar()
 
     with pytest.raises(
-        StorageError, match=r"Read-only file system. Make it writable, or give another folder"
+        StorageError, match=r"Read-only file system. Make it writable, or use another folder"
     ):
         write_whole(small_disk.path / "file", "text")
 

@@ -153,7 +153,7 @@ def megabytes(count: int) -> str:
 
 def _remedy(path: Path, error: OSError) -> str:
     if error.errno in READ_ONLY_ERRORS:
-        return "Make it writable, or give another folder with --results."
+        return "Make it writable, or use another folder."
     if error.errno in LOST_MOUNT_ERRORS:
         return "Mount its file system again, then run the same command to resume."
     with suppress(OSError):
