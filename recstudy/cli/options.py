@@ -164,6 +164,9 @@ class CommonOptions:
         }.items():
             if self.no_ray and value:
                 raise ConfigError(f"{flag} needs Ray. Remove {flag} or --no-ray.")
+        for flag, value in {"--check-setup": self.check_setup, "--write-config": self.write_config}.items():
+            if self.json and value:
+                raise ConfigError(f"{flag} prints no JSON document. Remove {flag} or --json")
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,18 @@ NO_CLAIM = "no claim"
 CommandName = Literal["judge", "report", "run"]
 
 
-def require_claims(has_claims: bool) -> None:
-    """Refuse --exit-by-verdict for a study without a claim, whose verdict would be no answer."""
+def require_claims(has_claims: bool, states_claims: bool = False) -> None:
+    """Refuse --exit-by-verdict without a claim, whose verdict would be no answer.
+
+    Args:
+        has_claims: Whether there is a claim.
+        states_claims: Whether the study file states claims, which this command leaves out.
+    """
+    if states_claims and not has_claims:
+        raise ConfigError(
+            "--exit-by-verdict needs a claim, but --smoke, --vary or this preset leaves out those of the study."
+            " Remove one of the options"
+        )
     if not has_claims:
         raise ConfigError(
             "--exit-by-verdict needs a claim, but none is stated. State one, such as"
