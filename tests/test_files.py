@@ -104,9 +104,7 @@ def test_a_full_disk_ends_with_what_to_free_and_takes_more_when_there_is_room(sm
 def test_a_disk_that_turns_read_only_is_waited_for(small_disk, fast, monkeypatch):
     small_disk.bar()
 
-    with pytest.raises(
-        StorageError, match=r"Read-only file system. Make it writable, or use another folder"
-    ):
+    with pytest.raises(StorageError, match=r"Read-only file system. Make it writable, or use another folder"):
         write_whole(small_disk.path / "file", "text")
 
     monkeypatch.setattr(PAUSES, PATIENT)

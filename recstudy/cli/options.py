@@ -164,9 +164,8 @@ class CommonOptions:
         }.items():
             if self.no_ray and value:
                 raise ConfigError(f"{flag} needs Ray. Remove {flag} or --no-ray.")
-        for flag, value in {"--check-setup": self.check_setup, "--write-config": self.write_config}.items():
-            if self.json and value:
-                raise ConfigError(f"{flag} prints no JSON document. Remove {flag} or --json")
+        if self.json and (self.check_setup or self.write_config):
+            raise ConfigError("--check-setup and --write-config print no JSON document. Remove --json")
 
 
 @dataclass(frozen=True)

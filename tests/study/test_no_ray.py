@@ -49,7 +49,7 @@ def test_option_that_needs_ray_is_refused_with_no_ray(flags):
 
 @pytest.mark.parametrize("flags", [{"check_setup": True}, {"write_config": Path("fields.yaml")}])
 def test_option_without_a_document_is_refused_with_json(flags):
-    with pytest.raises(ConfigError, match=r"--(check-setup|write-config) prints no JSON document. Remove --"):
+    with pytest.raises(ConfigError, match="--check-setup and --write-config print no JSON document"):
         StudyOptions(json=True, **flags)
 
 
