@@ -106,9 +106,7 @@ def test_a_full_disk_ends_with_what_to_free_and_takes_more_when_there_is_room(sm
 def test_a_disk_that_turns_read_only_is_waited_for(small_disk, fast, monkeypatch):
     small_disk.bar()
 
-    with pytest.raises(
-        StorageError, match=r"Read-only file system. Make it writable, or give another folder"
-    ):
+    with pytest.raises(StorageError, match=r"Read-only file system. Make it writable, or use another folder"):
         write_whole(small_disk.path / "file", "text")
 
     monkeypatch.setattr(PAUSES, PATIENT)
@@ -164,6 +162,22 @@ def test_line_whose_flush_fails_is_written_once(tmp_path, fast, monkeypatch):
     append_line(log, {"epoch": 2})
 
     assert read_lines(log) == [{"epoch": 0}, {"epoch": 1}, {"epoch": 2}]
+
+
+def test_a_retry_keeps_the_lines_of_other_processes(tmp_path, fast, monkeypatch):
+    log, failures = tmp_path / "log", [errno.EIO]
+
+    def fsync(file: int) -> None:
+        if failures:
+            with open(log, "a") as other_process:
+                other_process.write('{"epoch": 7}\n{"epo')
+            raise OSError(failures.pop(), "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    append_line(log, {"epoch": 0})
+    append_line(log, {"epoch": 1})
+
+    assert read_lines(log) == [{"epoch": 0}, {"epoch": 7}, {"epoch": 1}]
 
 
 def test_a_log_that_is_a_link_is_neither_read_nor_written(tmp_path):

@@ -1,13 +1,11 @@
 """`recstudy judge runs.csv`: make a study with page, tables and verdicts from a table of finished runs."""
 
-import re
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, ClassVar
 
 from tyro.conf import OmitArgPrefixes, Positional, arg
 
-from recstudy.base.errors import ConfigError
 from recstudy.base.terminal import document_output, output, say
 from recstudy.cli.options import File, ForPaper, JsonFlag, Name, ResultsPlace, VerdictFlag
 from recstudy.cli.study import draw_report
@@ -18,7 +16,6 @@ from recstudy.programs.table_options import TableOptions
 from recstudy.records import Results
 from recstudy.study.claims_file import ClaimsFile, read_claims
 from recstudy.study.imported import PRESET
-from recstudy.study.study import NAME
 from recstudy.study.table_study import import_table
 
 Listed = Annotated[str, arg(metavar="A,B")]
@@ -99,11 +96,6 @@ class JudgeCommand:
         from recstudy.cli.study_entries import conclude, require_claims, study_entry  # brings pandas
 
         name = self.name or self.file.stem
-        if not NAME.fullmatch(name):
-            example_name = "_".join(re.findall("[A-Za-z0-9]+", name)) or "runs"
-            raise ConfigError(
-                f"{name!r} cannot be the name of a study: give one, such as --name {example_name}"
-            )
         values = {option.name: getattr(self, option.name) for option in fields(TableOptions)}
         options = TableOptions(**values | {"metrics": described_metrics(self.metrics)})
         claims = read_claims(self.claims, map(name_of, options.texts)) if self.claims else ClaimsFile()

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from recstudy.base.errors import TRAIN, ConfigError
+from recstudy.base.errors import TRAIN, ConfigError, StorageError
 from recstudy.base.files import refuse_existing
 from recstudy.base.terminal import say
 from recstudy.base.values import flatten, set_at
@@ -92,7 +92,10 @@ def write_starter(name: str, folder: Path, kind: str = "function", command: str 
         refuse_existing(file)
         _refuse_module(file)
     for file, text in texts.items():
-        file.write_text(text, encoding="utf-8")
+        try:
+            file.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise StorageError(f"cannot write {file}: {error.strerror}. Use a writable folder") from None
     return [*texts]
 
 

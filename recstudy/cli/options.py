@@ -164,6 +164,8 @@ class CommonOptions:
         }.items():
             if self.no_ray and value:
                 raise ConfigError(f"{flag} needs Ray. Remove {flag} or --no-ray.")
+        if self.json and (self.check_setup or self.write_config):
+            raise ConfigError("--check-setup and --write-config print no JSON document. Remove --json")
 
 
 @dataclass(frozen=True)

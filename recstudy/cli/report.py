@@ -33,13 +33,16 @@ class ReportCommand:
         price, entries = Price.parse(self.price) if self.price else None, []
 
         def draw(results: Results, name: str, preset: str) -> None:
-            record_look(results, name, preset)
             terminal, paper = console(self.json), self.report.paper
-            try:
-                show_report(results, name, preset, self.report.formats, terminal, paper, self.trust, price)
-            finally:
-                if self.json or self.exit_by_verdict:
-                    entries.append(study_entry(results, name, preset, self.trust))
+            with results.drawing(name, preset):
+                record_look(results, name, preset)
+                try:
+                    show_report(
+                        results, name, preset, self.report.formats, terminal, paper, self.trust, price
+                    )
+                finally:
+                    if self.json or self.exit_by_verdict:
+                        entries.append(study_entry(results, name, preset, self.trust))
 
         studies = studies_of(self.path)
         with document_output(self.json) as stdout:

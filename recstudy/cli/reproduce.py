@@ -128,8 +128,11 @@ def _planned(theirs: Bundle, published: Collection[str], fresh: int) -> tuple[Pl
         ConfigError: With this version of recstudy, the settings give other ids.
     """
     rows = {row.id: row for row in theirs.records.rows}
+    # a run's own record has the resources of its machine, such as a GPU, and not those that were requested
+    requested = {"resources": theirs.plan.base.get("resources", {})}
     configs = {
-        rows[run].variant: read_settings(read_json(theirs.results.run(run).config) or {}) for run in published
+        rows[run].variant: read_settings((read_json(theirs.results.run(run).config) or {}) | requested)
+        for run in published
     }
     base = next(iter(configs.values()))
     study = Study(

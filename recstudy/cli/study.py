@@ -256,7 +256,7 @@ def carry_out(
     if options.check_setup:
         return _check_setup(plan, runs, data_folder(options.data))
     if options.exit_by_verdict:
-        require_claims(bool(plan.claims))
+        require_claims(bool(plan.claims), bool(study.claims))
     if options.dry_run:
         changed = _outdated(plan, runs, results, options)
         _check_report(plan)

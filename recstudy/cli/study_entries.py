@@ -28,8 +28,18 @@ NO_CLAIM = "no claim"
 CommandName = Literal["judge", "report", "run"]
 
 
-def require_claims(has_claims: bool) -> None:
-    """Refuse --exit-by-verdict for a study without a claim, whose verdict would be no answer."""
+def require_claims(has_claims: bool, states_claims: bool = False) -> None:
+    """Refuse --exit-by-verdict without a claim, whose verdict would be no answer.
+
+    Args:
+        has_claims: Whether there is a claim.
+        states_claims: Whether the study file states claims, which this command leaves out.
+    """
+    if states_claims and not has_claims:
+        raise ConfigError(
+            "--exit-by-verdict needs a claim, but --smoke, --vary or this preset leaves out the study's"
+            " claims. Remove one of the options"
+        )
     if not has_claims:
         raise ConfigError(
             "--exit-by-verdict needs a claim, but none is stated. State one, such as"
@@ -130,7 +140,7 @@ def _question_entry(records: StudyRecords, part: str, row: QuestionRow | Publish
         # a study without a maximum may state one
         is_near = 0 < (question.more_seeds or 0) <= seeds_left(question, seeds, maximum)
         state = Ending.OPEN if state is Ending.OUT_OF_REACH and is_near and not plan.max_seeds else state
-        if state is Ending.OPEN and not plan.imported:
+        if state is Ending.OPEN and plan.command and not plan.imported:
             maximum_option = "" if plan.max_seeds else f" --max-seeds {maximum}"
             is_running = question.waits or "--until" in plan.command
             command = plan.command if is_running else f"{plan.command} --until decided{maximum_option}"
@@ -157,7 +167,8 @@ def _next_step(records: StudyRecords, questions: Sequence[QuestionEntry], verdic
     plan, claims = records.plan, [question for question in questions if question.kind == "claim"]
     runs_left = sum(run.status not in FINAL_STATUSES for run in distinct(records.rows))
     if runs_left:
-        return plan.command, f"{plural(runs_left, 'run')} are left. The same command resumes them."
+        how = "The same command" if plan.command else "recstudy.run"
+        return plan.command, f"{plural(runs_left, 'run')} are left. {how} resumes them."
     if not claims:
         return "", "No claim is judged. State one with the smallest difference that matters."
     for claim in claims:

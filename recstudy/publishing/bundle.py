@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unicodedata import normalize
 
-from recstudy.base.errors import StorageError, choices
+from recstudy.base.errors import RecstudyError, StorageError, choices
 from recstudy.base.files import sha256_of
 from recstudy.records import PlanRecord, Results
 from recstudy.records.locks import temporary
@@ -107,22 +107,16 @@ def digest_of_records(digests: dict[str, str]) -> str:
 
 @dataclass(frozen=True)
 class Bundle:
-    """A published study in a folder.
-
-    Args:
-        root: The folder.
-        place: The path that the user gave, such as a zip that was unpacked to `root`.
-    """
+    """A published study in a folder, its root."""
 
     root: Path
-    place: Path | None = None
 
     @cached_property
     def about(self) -> About:
         """The content of `bundle.json`. Raises StorageError if this is no bundle or the file is damaged."""
         about = read_record(self.root / ABOUT, About)
         if about is None or not (is_name(about.study) and is_name(about.preset)):
-            raise StorageError(f"{self.place or self.root} {NO_BUNDLE}")
+            raise StorageError(f"{self.root} {NO_BUNDLE}")
         return about
 
     @cached_property
@@ -155,8 +149,13 @@ class Bundle:
 
     @cached_property
     def digests(self) -> dict[str, str]:
-        """File -> its computed SHA-256, without the manifest."""
-        return {name: sha256_of(file) for name, file in self.files.items() if name != MANIFEST}
+        """File -> its computed SHA-256, without the manifest. Raises StorageError if a file is unreadable."""
+        try:
+            return {name: sha256_of(file) for name, file in self.files.items() if name != MANIFEST}
+        except OSError as error:
+            raise StorageError(
+                f"{error.filename} cannot be read: {error.strerror}. Make every file of the bundle readable."
+            ) from None
 
     @property
     def results(self) -> Results:
@@ -254,4 +253,9 @@ def open_bundle(place: Path) -> Iterator[Bundle]:
                 archive.extractall(folder)
         except (zipfile.BadZipFile, EOFError, RuntimeError, OSError, ValueError, zlib.error) as error:
             raise StorageError(f"{place} cannot be unpacked: {error}.") from None
-        yield Bundle(folder / next(iter(tops)), place)
+        root = folder / next(iter(tops))
+        try:
+            yield Bundle(root)
+        except RecstudyError as error:
+            error.args = (str(error).replace(str(root), str(place)),)
+            raise

@@ -166,8 +166,9 @@ def check_variants(bundle: Bundle, verified: Verified) -> Iterator[str]:
         label = f", {variant.label}, ".replace(": ", ", ")
         for axis, level in variant.levels.items():
             _, statement, text = label.partition(f", {axis}=")
+            words = f"{'none' if level is None else level}, ".replace(": ", ", ")
+            is_level = isinstance(level, list) or text.startswith((words, f"{level}, "))
             # An author may write 0.0001 as 1e-4.
-            is_level = isinstance(level, list) or text.startswith(f"{level}, ")
             if statement and not is_level and pd.to_numeric(text.partition(",")[0], errors="coerce") != level:
                 yield f"{place}: the label {variant.label!r} does not follow from its level {axis}={level}"
         try:

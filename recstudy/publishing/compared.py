@@ -16,6 +16,7 @@ from recstudy.base.terminal import console, duration, say
 from recstudy.evidence import Fit, at_level, contrast
 from recstudy.evidence.seeds import ALPHA
 from recstudy.programs.metric import METRICS
+from recstudy.publishing.checks import CLOSE
 from recstudy.records.runs import Row, distinct
 from recstudy.report import Claims
 from recstudy.report.documents import ComparedNumber, ReproduceDocument
@@ -135,6 +136,11 @@ def compare(theirs: StudyRecords, ours: StudyRecords, name: str) -> ReproduceDoc
         if estimate.interval:
             low, high = estimate.interval
             verdict = WITHIN_SPREAD if low <= 0 <= high else DIFFERENT
+        else:  # without any spread, such as of a program that ignores the seed, a difference is one
+            sides = [values for label in number for values in (their_values[label], our_values[label])]
+            if all(len(values) > 1 and len(set(values)) == 1 for values in sides):
+                size = max(abs(values[0]) for values in sides)
+                verdict = WITHIN_SPREAD if abs(estimate.value or 0.0) <= CLOSE * size else DIFFERENT
         compared.append(
             ComparedNumber(
                 title=title or number[0],
@@ -178,7 +184,9 @@ def show_compared(compared: ReproduceDocument) -> None:
         if compared.their_machines != compared.machines_here:
             say("Bit-equal runs need the same processor and the same number of workers and threads.")
     for number in compared.numbers:
-        words = "; there are too few seeds for an interval. Add some with --fresh-seeds"
+        words = "; all runs of each side have the same value"
+        if number.verdict == "undecided":
+            words = "; there are too few seeds for an interval. Add some with --fresh-seeds"
         if number.low is not None:
             words = f" [{number.low:+.4g}, {number.high:+.4g}] at {100 * number.level:.4g} %"
         difference = f"here minus theirs {number.difference or 0.0:+.4g}"

@@ -57,9 +57,14 @@ def check_report(bundle: Bundle, verified: Verified) -> Iterator[str]:
                 compare = table_differences if is_table else page_differences
                 yield from (name + words for words in compare(published[name], rewritten[name], not reasons))
                 counts[is_table] += 1
+                if is_table and reasons:
+                    ours, theirs = (pd.read_csv(file[name], nrows=0) for file in (published, rewritten))
+                    extra_columns = ", ".join(ours.columns.difference(theirs.columns))
+                    line = f"{name}: the report written here has no column {extra_columns}"
+                    verified.unchecked.extend([line] * bool(extra_columns))
             elif not reasons:
                 yield f"{name}: {'is missing' if name in rewritten else 'does not follow from the records'}"
-            elif is_table:
+            elif is_table or name in published:
                 verified.unchecked.append(
                     f"{name}: only one of the bundle and the report written here has this file"
                 )

@@ -6,12 +6,12 @@ sets are omitted unless they were generated or the user includes them, because t
 """
 
 import json
-import os
 import re
 import stat
 import zipfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
@@ -105,13 +105,9 @@ def publish(
     hosts = {row.provenance.hardware.host for row in rows} | {line.host for log in logs for line in log}
     machine = private(results.root, hosts, allowed)
     refuse_merged(plan, machine)
-    try:
+    with _writing(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StorageError(f"{folder.parent} cannot be made: {error.strerror}") from None
-    if not os.access(folder.parent, os.W_OK):
-        raise StorageError(f"{folder.parent} cannot be written")
-    with TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as temporary:
+    with _writing(folder), TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as temporary:
         root = Path(temporary) / folder.name
         left_out = copy_records(records, root / RESULTS, machine, data)
         files = find_code(plan, study)
@@ -145,7 +141,7 @@ def publish(
             ),
             date=last_day(rows, plan),
         )
-        _write_json(root / ABOUT, dumped(about))
+        (root / ABOUT).write_bytes(_json_bytes(dumped(about)))
         (root / README).write_text(readme(copies, about, Bundle(root).modules), encoding="utf-8")
         (root / CITATION).write_text(citation(copies, about, authors, licence), encoding="utf-8")
         digests |= {file: sha256_of(root / file) for file in (ABOUT, README, CITATION)}
@@ -276,22 +272,22 @@ def copy_records(records: StudyRecords, root: Path, machine: Private, data: bool
 
 def copy_record(file: Path, folder: Path, machine: Private) -> None:
     """Copy a file of records into a folder: arrays unchanged, JSON and logs without private data."""
-    folder.mkdir(parents=True, exist_ok=True)
-    target = folder / file.name
     try:
         if file.suffix == ".npz":
-            target.write_bytes(contents(file))
+            content = contents(file)
         elif file.suffix == ".json":
-            _write_json(target, machine.values(from_json(contents(file))))
+            content = _json_bytes(machine.values(from_json(contents(file))))
         else:
             lines = (
                 json.dumps(machine.values(from_json(line)), ensure_ascii=False) for line in whole_lines(file)
             )
-            target.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+            content = "".join(f"{line}\n" for line in lines).encode()
     except (OSError, ValueError) as error:
         raise StorageError(
             f"{file} cannot be published: {error}. Remove it and run the study again."
         ) from None
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / file.name).write_bytes(content)
 
 
 def refuse_private(root: Path, machine: Private) -> None:
@@ -326,8 +322,19 @@ def write_zip(folder: Path, file: Path) -> None:
             archive.writestr(entry, path.read_bytes(), compression)
 
 
-def _write_json(file: Path, values: Any) -> None:
-    file.write_text(json.dumps(values, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    """Raise StorageError if the block cannot write the bundle."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(
+            f"cannot write {folder}: {error.strerror or error}. Use a writable folder with free space."
+        ) from None
+
+
+def _json_bytes(values: Any) -> bytes:
+    return (json.dumps(values, indent=1, ensure_ascii=False) + "\n").encode()
 
 
 def _regular_files(folder: Path) -> list[Path]:

@@ -32,6 +32,7 @@ PROGRAM_FIELDS = (
     "source",
     "why_missing",
 )  # fields with texts by programs
+STATED = ("settings", "changes", "levels", "base")  # fields with values and names by the author
 # Variables before a command, and options with paths of a machine. Only --log has several words.
 COMMAND = re.compile(
     r"^(?:[A-Z_][A-Z0-9_]*=\S+\s+)+"
@@ -56,14 +57,19 @@ PLACES = (
     "|lustre|nfs|gpfs"
 )
 PATH = (
-    r"(?<![\w.:/\\<~-])(?:file://)?(?:~[\w.-]*)?(?:(?:/[\w.@+=,~%-]+){2,}|/(?:@PLACES@)\b)/?"
+    # a path within quotes, or as a whole value or level, which may have spaces
+    r"(?:^|(?<=['\"=]))~?(?:/(?:(?! -)[^/:,='\"\n])+){2,}/?(?=['\"]|, |$)"
+    r"|(?<![\w.:/\\<~-])(?:file://)?(?:~[\w.-]*)?(?:(?:/[\w.@+=,~%-]+){2,}|/(?:@PLACES@)\b)/?"
     r"|(?<=:)(?:///)?/(?:@PLACES@)(?:/[\w.@+=,~%-]+)+|(?<!\w)~/[\w.@+=,~%/-]+"
 ).replace("@PLACES@", PLACES)
 SECRET = re.compile(
     r"(?P<before>://)[^/\s:@]+:[^/\s@]+(?=@)"
     r"|\b(?:hf|ghp|gho|ghs|glpat|xox[a-z]|sk|pk|wandb)[_-][A-Za-z0-9_-]{16,}"
-    r"|\bgithub_pat_\w{20,}|\bAKIA[0-9A-Z]{16}\b|\beyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*"
-    r"|(?P<named>(?:token|secret|passw(?:or)?d|api[_-]?key|authorization)[\"']?\s*[=:]\s*(?:bearer\s+)?[\"']?)[^\s\"'&,;]{4,}"
+    r"|\bgithub_pat_\w{20,}|\bAKIA[0-9A-Z]{16}\b|\beyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*",
+    re.I,
+)
+NAMED_SECRET = re.compile(  # in texts by programs; an author may write "token: long prompts"
+    r"(?P<before>(?:token|secret|passw(?:or)?d|api[_-]?key|authorization)[\"']?\s*[=:]\s*(?:bearer\s+)?[\"']?)[^\s\"'&,;]{4,}"
     r"|(?P<bearer>\bbearer\s+)[\w.~+/=-]{8,}",
     re.I,
 )
@@ -74,6 +80,7 @@ REFUSED = (
     # a literal in code, and a value in YAML
     r"|(?i:(?:passw(?:or)?d|secret|api[_-]?key|token)[\"']?\]?\s*[=:]\s*[\"'](?=[^\"']*\d)[\w./+=-]{12,}[\"'])"
     r"|\bkey\s*=\s*[\"'][0-9a-f]{32,}[\"']"
+    r"|(?i:(?:passw(?:or)?d|secret|api[_-]?key)=(?=[a-z_+/-]*\d)[\w+/-]{8,}(?![\w.(\[]))"
     r"|(?im:^\s*(?:passw(?:or)?d|secret|api[_-]?key)\s*:\s*(?=\S*\d)[\w./+=!@#$%^&*-]{8,}\s*$)"
 )
 
@@ -97,16 +104,15 @@ class Private:
 
         Args:
             text: The text.
-            by_program: Whether a program wrote it. Only then are names replaced, because in a text by an
-                author
-                the same word can mean something else.
+            by_program: Whether a program wrote it. Only then are names and values behind a word such as
+                `token:` replaced, because in a text by an author they can mean something else.
         """
         # Secrets first: one may contain a path or a name.
         for secret in self.secrets:
             text = text.replace(secret, "(secret)")
-        text = SECRET.sub(
-            lambda match: (match["before"] or match["named"] or match["bearer"] or "") + "(secret)", text
-        )
+        text = SECRET.sub(r"\g<before>(secret)", text)
+        if by_program:
+            text = NAMED_SECRET.sub(r"\g<before>\g<bearer>(secret)", text)
         paths = _any_of(self.places, PATH)
         text = paths.sub(lambda match: PATH_PREFIX + match[0].rstrip("/").rpartition("/")[2], text)
         if by_program:
@@ -121,19 +127,22 @@ class Private:
             value: The JSON value.
             key: Its key, which decides about the kind of text.
             by_program: Whether a program wrote it.
-            parent: The key of the object that has it; empty at the top level.
+            parent: The key of the object that has it, or one of `STATED` at any depth below it; empty at the
+                top level.
         """
-        by_program = by_program or key in PROGRAM_FIELDS
+        is_stated, is_command = parent in STATED, key == "command" and parent not in STATED
+        by_program = not is_stated and (by_program or is_command or key in PROGRAM_FIELDS)
         if key in PERSONAL and parent in ("", "hardware") and isinstance(value, str | int):
             return "" if isinstance(value, str) else None
         if isinstance(value, str):
-            return (
-                self.text(COMMAND.sub("", value), True) if key == "command" else self.text(value, by_program)
-            )
+            return self.text(COMMAND.sub("", value) if is_command else value, by_program)
+        parent = parent if is_stated else key
         if isinstance(value, dict):
-            cleaned = {name: self.values(item, name, by_program, key) for name, item in value.items()}
+            cleaned = {name: self.values(item, name, by_program, parent) for name, item in value.items()}
             return {name: item for name, item in cleaned.items() if item is not None or value[name] is None}
-        return [self.values(item, "[]", by_program) for item in value] if isinstance(value, list) else value
+        if isinstance(value, list):
+            return [self.values(item, "[]", by_program, parent) for item in value]
+        return value
 
     def remaining(self, text: str) -> tuple[str, int] | None:
         """Return the first private text and its position, or None. A secret itself is not returned."""

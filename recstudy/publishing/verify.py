@@ -72,12 +72,13 @@ def verify(bundle: Bundle) -> VerifyDocument:
     """Run all checks on a bundle.
 
     Raises:
-        StorageError: It is no bundle, or it contains links.
+        StorageError: It is no bundle, or it contains links or unreadable files.
     """
     # `files` also refuses links, before anything else is read.
     if not bundle.files or not bundle.about.records:
         raise StorageError(f"{bundle.root} {NO_BUNDLE}")
     about, verified = bundle.about, Verified([], [])
+    records = digest_of_records(bundle.digests)  # reads every file
     differences: list[str] = []
     old_level = logging.root.manager.disable
     # Parts that cannot be drawn are listed as unchecked instead of logged.
@@ -99,7 +100,7 @@ def verify(bundle: Bundle) -> VerifyDocument:
         preset=about.preset,
         published_with=about.recstudy,
         matches=not differences,
-        records=digest_of_records(bundle.digests),
+        records=records,
         checked=checked,
         unchecked=[*unchecked, *NOT_CHECKED],
         differences=list(dict.fromkeys(lines)),  # several checks find the same damage

@@ -66,7 +66,7 @@ def append_line(path: Path, values: Json) -> None:
         StorageError: The file could not be written, after retries if the error may pass.
     """
     line = encoded(json.dumps(values, ensure_ascii=False, allow_nan=False) + "\n")
-    lengths: list[int] = []  # at each try, because a failed try may have written a part of the line
+    lengths: list[int] = []  # of the whole lines at each try
 
     def append() -> None:
         with open(
@@ -74,9 +74,13 @@ def append_line(path: Path, values: Json) -> None:
         ) as file:
             end = file.seek(0, os.SEEK_END)
             lengths.append(_whole_length(file, end))
-            if min(lengths) < end:  # otherwise this could cut a line of another process
-                file.truncate(min(lengths))
-            file.write(line)
+            file.seek(min(lengths))
+            later = file.read()  # of a failed try, and of other processes since then
+            length = min(lengths) if line.startswith(later) else lengths[-1]
+            if length < end:  # otherwise this could cut a line of another process
+                file.truncate(length)
+            if line not in later or line == later:
+                file.write(line)
             file.flush()
             os.fsync(file.fileno())
 
@@ -149,7 +153,7 @@ def megabytes(count: int) -> str:
 
 def _remedy(path: Path, error: OSError) -> str:
     if error.errno in READ_ONLY_ERRORS:
-        return "Make it writable, or give another folder with --results."
+        return "Make it writable, or use another folder."
     if error.errno in LOST_MOUNT_ERRORS:
         return "Mount its file system again, then run the same command to resume."
     with suppress(OSError):

@@ -89,10 +89,7 @@ def _acquire(lock: FileLock, path: Path, timeout: float) -> None:
     except OSError as error:
         why = f"{error.strerror}. Use a writable folder"
         if error.errno in NO_LOCKS:
-            why = (
-                "its file system does not support locks. Mount it with locks, or give another folder with"
-                " --results"
-            )
+            why = "its file system does not support locks. Mount it with locks, or use another folder"
         raise StorageError(f"cannot lock {path}: {why}.") from error
 
 

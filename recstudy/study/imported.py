@@ -24,6 +24,7 @@ from recstudy.study.study import Study
 
 PRESET = "imported"
 GRID_COLUMNS = 12  # columns among which a grid is sought
+VALUES = ("metrics", "item_scores", "errors")  # fields of an imported run with values by metric
 
 
 def merge_imports(earlier_imports: Imported, file: ImportedFile, runs: Mapping[str, ImportedRun]) -> Imported:
@@ -49,14 +50,19 @@ def merge_imports(earlier_imports: Imported, file: ImportedFile, runs: Mapping[s
         if earlier_run is None or earlier_run.status == "failed" != run.status:
             known_runs[run_id] = replace(run, file=file_index) if file_index else run
             continue
-        measured = {name: value for name, value in earlier_run.metrics.items() if name in run.metrics}
-        if run.status != earlier_run.status or measured.items() - run.metrics.items():
+        kept, new = ({name: getattr(side, name) or {} for name in VALUES} for side in (earlier_run, run))
+        shared = {name: {key: kept[name][key] for key in kept[name].keys() & new[name]} for name in VALUES}
+        differing = [name for name in VALUES if shared[name] != {key: new[name][key] for key in shared[name]}]
+        if run.status != earlier_run.status or differing:
             conflicts.append(
                 f"line {run.line}: this run is {run.status} with {run.metrics}, but it was imported as "
-                f"{earlier_run.status} with {measured} from {earlier_imports.files[earlier_run.file].words}"
+                f"{earlier_run.status} with {shared['metrics']} from"
+                f" {earlier_imports.files[earlier_run.file].words}"
+                f" (different: {choices(differing) or 'status'})"
             )
-        elif run.metrics.keys() - earlier_run.metrics.keys():
-            known_runs[run_id] = replace(run, metrics=earlier_run.metrics | run.metrics, file=file_index)
+        elif (joined := {name: kept[name] | new[name] for name in VALUES}) != kept:
+            values: Any = {name: joined[name] for name in VALUES if joined[name]}
+            known_runs[run_id] = replace(run, file=file_index, **values)
     if conflicts:
         raise ConfigError(
             f"{file.name}, {'; '.join(conflicts[:FEW_VARIANTS])}. {plural(len(conflicts), 'imported run')} "
@@ -99,7 +105,7 @@ def import_changes(
     changed = [
         run_id
         for run_id, run in earlier_runs.items()
-        if (new := current_runs.get(run_id)) and (new.status, new.metrics) != (run.status, run.metrics)
+        if (new := current_runs.get(run_id)) and replace(new, file=run.file, line=run.line) != run
     ]
     if not earlier_runs or not (added or changed or missing_ids):
         return []

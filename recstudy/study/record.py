@@ -68,8 +68,8 @@ def plan_record(plan: Plan, folder: Path | None = None) -> PlanRecord:
             question=question.strip(),
             description=description.strip(),
             created=current_time(),
-            command=command(),
-            file=str(file.path) if (file := study_file()) and is_user_study(file) else "",
+            command=command() if (file := study_file()) else "",  # a notebook has no command
+            file=str(file.path) if file and is_user_study(file) else "",
             smoke=plan.smoke,
             definition=plan.definition,
             plugins=tuple(current_files().record),

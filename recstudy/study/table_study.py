@@ -3,6 +3,7 @@
 `recstudy judge FILE` and `recstudy.judge(frame)` call `import_table`.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from dataclasses import replace as changed
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recstudy.base.errors import ConfigError, choices, nearest
+from recstudy.base.opened import MB, size_limit
 from recstudy.base.values import canonical
 from recstudy.papers import published as published_values
 from recstudy.programs.columns import (
@@ -46,6 +48,7 @@ from recstudy.study.claims_file import ClaimsFile, read_claims
 from recstudy.study.imported import PRESET, finished_plan, import_changes, merge_imports
 from recstudy.study.record import record_plan
 from recstudy.study.repository import commit_date
+from recstudy.study.study import NAME
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -79,6 +82,9 @@ def import_table(
     Raises:
         ConfigError: A column, a line or a claim is invalid or has two readings.
     """
+    if not NAME.fullmatch(name):
+        example_name = "_".join(re.findall("[A-Za-z0-9]+", name)) or "runs"
+        raise ConfigError(f"{name!r} cannot be the name of a study: give one, such as --name {example_name}")
     options = changed(options, metrics=options.metrics or claims.metrics)
     assign(table, options)
     items = len({cell for column in table.with_role(ITEM) for cell in column.texts})
@@ -113,8 +119,14 @@ def import_table(
             notes += _lone_seeds(imported.runs.values(), plan.study.blocks)
         lines = [_assignment(table, metrics, len(runs), words), *notes]
         lines += import_changes(earlier_imports, imported, runs)
+        content = adapter(Imported).dump_json(imported, exclude_none=True)
+        if len(content) > (most := size_limit(IMPORTED)):
+            raise ConfigError(
+                f"{table.file.name}: its records would have {len(content) / MB:,.1f} MB, but a study has at"
+                f" most {most / MB:,.0f} MB. Split the file, or give one line per run with means over items"
+            )
         with results.changing(folder / IMPORTED):
-            write_whole(folder / IMPORTED, adapter(Imported).dump_json(imported, exclude_none=True))
+            write_whole(folder / IMPORTED, content)
         record_plan(plan, results)
     return lines
 

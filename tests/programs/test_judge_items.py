@@ -92,6 +92,32 @@ def test_means_over_different_items_are_refused():
     assert not Path("results/studies/table").exists()
 
 
+def test_corrected_items_with_the_same_mean_are_no_silent_change(capsys):
+    frame = item_results()
+    recstudy.judge(frame, claims=[BETTER])
+    scores = frame.loc[frame.method == "B", "correct"].to_numpy()
+    frame.loc[frame.method == "B", "correct"] = scores[::-1]
+    with pytest.raises(ConfigError, match=r"different: item_scores\)"):
+        recstudy.judge(frame, claims=[BETTER], replace=False)
+    capsys.readouterr()
+    recstudy.judge(frame, claims=[BETTER])
+    assert "adds 0 and changes 1" in capsys.readouterr().out
+
+
+def test_more_items_than_records_may_have_are_refused_before_anything_is_written():
+    frame = item_results(items=400)
+    frame["item_id"] += "x" * 50_000
+    with pytest.raises(ConfigError, match=r"table: its records would have 40\.\d MB, .*at most 32 MB"):
+        recstudy.judge(frame)
+    assert not list(Path("results").rglob("*.json*"))
+
+
+def test_a_name_that_is_a_path_is_refused_before_anything_is_written(tmp_path):
+    with pytest.raises(ConfigError, match=r"'../evil' cannot be the name of a study: .* --name evil"):
+        recstudy.judge(item_results(), name="../evil", results=tmp_path / "a/results")
+    assert not list(tmp_path.iterdir())
+
+
 def test_an_item_that_failed_counts_with_its_value(capsys):
     """Its state is no state of a run."""
     plain = recstudy.judge(item_results(), claims=[BETTER], name="plain")

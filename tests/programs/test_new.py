@@ -1,13 +1,16 @@
 """What `recstudy new` writes runs as it stands. Starters of a model: tests/test_docs.py."""
 
 import csv
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from recstudy.base.errors import StorageError
 from recstudy.cli import main
+from recstudy.cli.new import write_starter
 
 
 @pytest.fixture
@@ -154,3 +157,13 @@ def test_options_of_a_launcher_stay_and_a_script_that_logs_to_wandb_is_read_ther
     text = Path("mine.py").read_text()
     assert '    "torchrun --nproc_per_node 2 run.py --lr {lr}",\n' in text
     assert "    metrics=Wandb(),\n" in text
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="takes the rights of another user, as root alone may")
+def test_new_in_a_folder_of_another_user_is_one_line(tmp_path):
+    os.seteuid(65534)
+    try:
+        with pytest.raises(StorageError, match=r"cannot write .*mine.py: Permission denied. Use a writable"):
+            write_starter("mine", tmp_path)
+    finally:
+        os.seteuid(0)

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,11 @@ from recstudy import Claim, Function, Metric, Range, RunContext, Search, main
 from recstudy.base.errors import ConfigError
 from recstudy.cli.judge import JudgeCommand
 from recstudy.publishing.bundle import Bundle
+from recstudy.publishing.compared import compare, show_compared
 from recstudy.publishing.publish import publish
 from recstudy.publishing.verify import verify
 from recstudy.records import Results
+from recstudy.report.study_records import StudyRecords, load_study
 from recstudy.study.design import grid
 
 
@@ -122,6 +125,37 @@ def test_imported_runs_have_the_settings_and_seeds_of_their_file(tmp_path, monke
     differences = "\n".join(verify(Bundle(sealed(tmp_path / "bundle"))).differences)
     assert re.search(r"runs/\w+: the plan has no such run", differences)
     assert re.search(r"imported.json: the settings of run \w+ give the id", differences)
+
+
+def test_another_value_of_a_program_that_ignores_the_seed_is_different(tmp_path, capsys):
+    points = 82.0
+
+    def constant(run: RunContext) -> dict[str, float]:
+        return {"accuracy": points, "latency": 1.0}
+
+    def score() -> StudyRecords:
+        return load_study(run_study(tmp_path / f"{points}", program=constant), "depth", "default")
+
+    theirs, points = score(), 52.0
+    compared = compare(theirs, score(), "")
+    assert {number.verdict for number in compared.numbers} == {"different"}
+    show_compared(compared)
+    assert "minus theirs -30; all runs of each side have the same value." in capsys.readouterr().out
+    points = 82 + 1e-12
+    near = compare(theirs, score(), "").numbers
+    assert {number.verdict for number in near} == {"within run-to-run spread"}
+
+
+def test_empty_cells_and_levels_with_colons_and_spaces_are_published(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    levels = (["", "8"], ["mean: all", "token=cls"], ["/scratch/my set/x.pt", "/scratch/my set/y.pt"], "12")
+    rows = [f"{','.join(cells)},{80 + index}\n" for index, cells in enumerate(product(*levels))]
+    Path("runs.csv").write_text("".join(["width,source,weights,seed,accuracy\n", *rows]))
+    JudgeCommand(Path("runs.csv")).run()
+    publish(Results(Path("results")), "runs", "imported", tmp_path / "bundle")
+    labels = [variant.label for variant in Bundle(tmp_path / "bundle").plan.variants]
+    assert labels[0] == "source=mean: all, weights=.../x.pt, width=none"
+    assert labels[-1] == "source=token=cls, weights=.../y.pt, width=8"
 
 
 def test_variants_that_differ_only_in_folders_are_refused(tmp_path, monkeypatch):

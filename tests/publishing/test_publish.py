@@ -240,6 +240,10 @@ def test_private_words_in_the_authors_text_are_refused_and_not_rewritten(tmp_pat
         (f"token {TOKEN}", "token (secret)"),
         ("sqlite:////scratch/adal/optuna.db", "sqlite:.../optuna.db"),
         ("docker run -v /scratch/a/x:/data/adal/y", "docker run -v .../x:.../y"),
+        ("no file '/scratch/alice smith/thesis/data.csv' there", "no file '.../data.csv' there"),
+        ("/scratch/alice smith/thesis/data.csv", ".../data.csv"),
+        ("data=/scratch/alice smith/thesis/data.csv, lr=1", "data=.../data.csv, lr=1"),
+        ("python x.py --a=/scratch/x/y --b /scratch/z/y", "python x.py --a=.../y --b .../y"),
     ],
 )
 def test_private_words_are_redacted_from_a_text(text, redacted):
@@ -251,15 +255,24 @@ def test_a_command_keeps_its_settings_and_settings_keep_their_names():
     record = {
         "command": "python x.py --preset cpu --data '/data/my set' train.epochs=5 --log wandb csv model.width=64",
         "process": 3,
-        "settings": {"process": 8, "host": "a"},
+        "settings": {"process": 8, "host": "a", "notes": {"error": "token=mean"}, "command": "--data x"},
+        "variants": [{"levels": {"source": "me@x"}}],
         "hardware": {"host": "node7"},
     }
 
     assert Private().values(record) == {
         "command": "python x.py --preset cpu train.epochs=5 model.width=64",
-        "settings": {"process": 8, "host": "a"},
+        "settings": {"process": 8, "host": "a", "notes": {"error": "token=mean"}, "command": "--data x"},
+        "variants": [{"levels": {"source": "me@x"}}],
         "hardware": {"host": ""},
     }
+
+
+def test_words_after_a_token_in_the_authors_text_stay():
+    for text in ("Accuracy per token: long prompts ahead", "class_token=cls", "secret=config2.secret"):
+        assert Private().values({"text": text, "label": text}) == {"text": text, "label": text}
+        assert not Private().remaining(text)
+    assert Private().values({"text": f"x {TOKEN}"}) == {"text": "x (secret)"}
 
 
 @pytest.mark.parametrize(
@@ -272,6 +285,7 @@ def test_a_command_keeps_its_settings_and_settings_keep_their_names():
         'os.environ["WANDB_API_KEY"] = "0123456789abcdef0123456789abcdef01234567"',
         'wandb.login(key="0123456789abcdef0123456789abcdef01234567")',
         "sk-ant-api03-abcdefghijklmnop",
+        "train.py --api-key=hunter22hunter",
     ],
 )
 def test_secrets_in_the_authors_text_are_found(text):
@@ -316,9 +330,25 @@ def test_names_that_are_words_are_no_names(monkeypatch):
 def test_an_out_below_a_file_is_refused_in_one_line(trained_results, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(
-        recstudy.base.errors.StorageError, match=r"file cannot be made: (File exists|Not a directory)"
+        recstudy.base.errors.StorageError, match=r"cannot write .*: (File exists|Not a directory)"
     ):
         publish(trained_results, "tiny", "quick", tmp_path / "file" / "out")
+
+
+@pytest.mark.parametrize("place", ["records", "zip"])
+def test_a_full_disk_blames_no_record(place, trained_results, published_once, small_disk):
+    small_disk.unmount()
+    small_disk.size = "20m"
+    small_disk.mount()
+    packed = published_once.with_name(f"{published_once.name}.zip").stat().st_size
+    blocks = sum(1 + file.stat().st_size // 4096 for file in published_once.rglob("*"))
+    room = blocks * 4096 + packed // 2 if place == "zip" else 0
+    (small_disk.path / "room").write_bytes(b"x" * room)
+    small_disk.fill()
+    (small_disk.path / "room").unlink()
+    with pytest.raises(recstudy.base.errors.StorageError, match=r"cannot write .*/out: No space left"):
+        publish(trained_results, "tiny", "quick", small_disk.path / "out")
+    assert [file.name for file in small_disk.path.iterdir()] == ["filler"]
 
 
 def test_an_out_that_is_there_is_refused(trained_results, tmp_path):

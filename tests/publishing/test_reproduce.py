@@ -6,7 +6,7 @@ import json
 from functools import partial
 
 import pytest
-from bundles import sealed
+from bundles import edited, sealed
 
 from recstudy.plugins import user_files_of
 
@@ -58,6 +58,11 @@ def test_a_number_that_nobody_gets_is_different(bundle, reproduce, tmp_path):
     assert (
         "Different: depths, row '1 latent step', column 'NLL (nats)': here minus theirs -40 [-40." in output
     )
+
+
+def test_runs_of_a_gpu_are_made_again_without_one(bundle, reproduce):
+    edited(bundle, "results/runs/*/config.json", lambda config: config["resources"].update(gpus=1.0))
+    assert "Bit-equal" in reproduce(sealed(bundle), "depths:1:1")
 
 
 def test_a_missing_number_or_claim_is_refused(published_once, reproduce, tmp_path):

@@ -494,6 +494,12 @@ def test_of_a_report_that_another_version_has_drawn_the_csv_files_are_compared(b
     last = verification.unchecked[-len(NOT_CHECKED) - 1]
     assert "another version of recstudy or its packages wrote them" in last
 
+    shutil.copy(bundle / "report/report.md", bundle / "report/summary.md")
+    changed(bundle, "report/tables/depths.csv", r",low,", ",least,")
+    unchecked = verify(Bundle(sealed(bundle))).unchecked
+    assert any(re.match("report/summary.md: only one of the bundle", line) for line in unchecked)
+    assert any(re.match("report/tables/depths.csv: .* no column least", line) for line in unchecked)
+
     changed(bundle, file := "report/tables/depths.md", PRINTED[file], next_digit)
     assert "report/tables/depths.md: changed since it was published" in differences_of(bundle)
     changed(bundle, file := "report/tables/depths.csv", PRINTED[file], next_digit)
@@ -628,6 +634,28 @@ def test_a_damaged_zip_is_refused_in_one_line(published_once, tmp_path):
         open_bundle(tmp_path / "x.zip"),
     ):
         pass
+
+
+def test_a_damaged_record_in_a_zip_is_named_below_the_zip(published_once, tmp_path):
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        archive.writestr("bundle/bundle.json", (published_once / "bundle.json").read_bytes()[:100])
+
+    with pytest.raises(StorageError, match=rf"^{tmp_path}/x.zip/bundle.json is damaged"):  # noqa: SIM117
+        with open_bundle(tmp_path / "x.zip") as bundle:
+            verify(bundle)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="takes the rights of another user, as root alone may")
+def test_an_unreadable_file_in_a_bundle_is_one_line(bundle):
+    (bundle / "README.md").chmod(0)
+    for parent in (bundle, *bundle.parents):
+        parent.chmod(parent.stat().st_mode | 0o055)
+    os.seteuid(65534)
+    try:
+        with pytest.raises(StorageError, match=r"README.md cannot be read: Permission denied. Make every"):
+            verify(Bundle(bundle))
+    finally:
+        os.seteuid(0)
 
 
 def test_a_zip_with_a_comment_is_refused(published_once, tmp_path):

@@ -196,6 +196,12 @@ def test_the_exit_code_is_that_of_the_verdict(claims, seeds, code, verdict, comm
     assert "Report: " in typed(tmp_path, capsys, *report, code=code)
 
 
+def test_a_smoke_run_says_why_it_has_no_claims(tmp_path):
+    for option in ("--smoke", "--vary=depth=1,2"):
+        errors = study_words(tmp_path, option, "--exit-by-verdict").stderr
+        assert "needs a claim, but --smoke, --vary or this preset leaves out the study's claims" in errors
+
+
 @pytest.mark.parametrize(
     ("command", "message"),
     [

@@ -46,6 +46,12 @@ def test_option_that_needs_ray_is_refused_with_no_ray(flags):
         StudyOptions(no_ray=True, **flags)
 
 
+@pytest.mark.parametrize("flags", [{"check_setup": True}, {"write_config": Path("fields.yaml")}])
+def test_option_without_a_document_is_refused_with_json(flags):
+    with pytest.raises(ConfigError, match="--check-setup and --write-config print no JSON document"):
+        StudyOptions(json=True, **flags)
+
+
 def test_runs_that_ask_for_more_than_this_process_are_refused(tmp_path, monkeypatch):
     # of the cached function, torch._dynamo reads `__wrapped__`
     monkeypatch.setattr("torch.backends.mps.is_available", cache(lambda: False))

@@ -10,6 +10,9 @@ from notebooks import executed
 
 import recstudy
 from recstudy.base.errors import ConfigError
+from recstudy.cli.study_entries import study_entry
+from recstudy.study.plan import make_plan
+from recstudy.study.record import record_plan
 from recstudy.study.testing import write_study
 
 
@@ -29,6 +32,15 @@ def test_a_study_is_run_off_the_main_thread_as_in_a_server(tmp_path):
         loaded = pool.submit(recstudy.run, tiny.study, results=results.root).result()
 
     assert loaded.runs["status"].tolist() == ["done"] * 6
+
+
+def test_a_session_without_a_file_has_no_command(tmp_path, monkeypatch):
+    monkeypatch.delattr("__main__.__file__", raising=False)  # as in a notebook
+    results = write_study(tmp_path / "results", tiny.study, seeds=1)
+    record_plan(make_plan(tiny.study, seeds=2), results)
+    entry = study_entry(results, "tiny", "quick")
+    assert entry.next_command == ""
+    assert entry.next_step.endswith("are left. recstudy.run resumes them.")
 
 
 CELLS = [

@@ -12,7 +12,9 @@ import pytest
 import tiny
 
 from recstudy.base.errors import StorageError
+from recstudy.cli.report import ReportCommand
 from recstudy.records import Attempt, Results
+from recstudy.records.locks import is_locked
 from recstudy.records.mirror import Mirror
 from recstudy.records.stores import write_object
 from recstudy.study.plan import make_plan
@@ -143,3 +145,11 @@ def test_two_drivers_begin_in_one_fresh_folder_of_a_store(object_store, tmp_path
     write_object(other_mirror.fs, other_mirror.key(other_mirror.root / ".probe-7"), b"")
 
     assert Results(uri).create().pull().states() == {}
+
+
+def test_the_report_command_locks_the_report_that_it_writes(results, monkeypatch):
+    record_plan(make_plan(tiny.study, seeds=1), results)
+    lock, states = results.study("tiny", "quick") / "report/.lock", []
+    monkeypatch.setattr("recstudy.report.writing.show_report", lambda *_: states.append(is_locked(lock)))
+    ReportCommand(str(results.root)).run()
+    assert states == [True]
