@@ -127,8 +127,8 @@ class Private:
             value: The JSON value.
             key: Its key, which decides about the kind of text.
             by_program: Whether a program wrote it.
-            parent: The key of the object that has it, or one of `AUTHOR_FIELDS` at any depth below it; empty at
-                the top level.
+            parent: The key of the object that has it, or one of `AUTHOR_FIELDS` at any depth below it; empty
+                at the top level.
         """
         is_stated, is_command = parent in AUTHOR_FIELDS, key == "command" and parent not in AUTHOR_FIELDS
         by_program = not is_stated and (by_program or is_command or key in PROGRAM_FIELDS)
