@@ -129,9 +129,9 @@ def _planned(theirs: Bundle, published: Collection[str], fresh: int) -> tuple[Pl
     """
     rows = {row.id: row for row in theirs.records.rows}
     # a run's own record has the resources of its machine, such as a GPU, and not those that were requested
-    requested = {"resources": theirs.plan.base.get("resources", {})}
+    resources = {"resources": theirs.plan.base.get("resources", {})}
     configs = {
-        rows[run].variant: read_settings((read_json(theirs.results.run(run).config) or {}) | requested)
+        rows[run].variant: read_settings((read_json(theirs.results.run(run).config) or {}) | resources)
         for run in published
     }
     base = next(iter(configs.values()))

@@ -167,8 +167,8 @@ def _next_step(records: StudyRecords, questions: Sequence[QuestionEntry], verdic
     plan, claims = records.plan, [question for question in questions if question.kind == "claim"]
     runs_left = sum(run.status not in FINAL_STATUSES for run in distinct(records.rows))
     if runs_left:
-        how = "The same command" if plan.command else "recstudy.run"
-        return plan.command, f"{plural(runs_left, 'run')} are left. {how} resumes them."
+        resumption = "The same command" if plan.command else "recstudy.run"
+        return plan.command, f"{plural(runs_left, 'run')} are left. {resumption} resumes them."
     if not claims:
         return "", "No claim is judged. State one with the smallest difference that matters."
     for claim in claims:

@@ -32,7 +32,7 @@ PROGRAM_FIELDS = (
     "source",
     "why_missing",
 )  # fields with texts by programs
-STATED = ("settings", "changes", "levels", "base")  # fields with values and names by the author
+AUTHOR_FIELDS = ("settings", "changes", "levels", "base")  # fields with values and names by the author
 # Variables before a command, and options with paths of a machine. Only --log has several words.
 COMMAND = re.compile(
     r"^(?:[A-Z_][A-Z0-9_]*=\S+\s+)+"
@@ -127,10 +127,10 @@ class Private:
             value: The JSON value.
             key: Its key, which decides about the kind of text.
             by_program: Whether a program wrote it.
-            parent: The key of the object that has it, or one of `STATED` at any depth below it; empty at the
-                top level.
+            parent: The key of the object that has it, or one of `AUTHOR_FIELDS` at any depth below it; empty
+                at the top level.
         """
-        is_stated, is_command = parent in STATED, key == "command" and parent not in STATED
+        is_stated, is_command = parent in AUTHOR_FIELDS, key == "command" and parent not in AUTHOR_FIELDS
         by_program = not is_stated and (by_program or is_command or key in PROGRAM_FIELDS)
         if key in PERSONAL and parent in ("", "hardware") and isinstance(value, str | int):
             return "" if isinstance(value, str) else None

@@ -75,11 +75,11 @@ def append_line(path: Path, values: Json) -> None:
             end = file.seek(0, os.SEEK_END)
             lengths.append(_whole_length(file, end))
             file.seek(min(lengths))
-            later = file.read()  # of a failed try, and of other processes since then
-            length = min(lengths) if line.startswith(later) else lengths[-1]
+            later_lines = file.read()  # of a failed try, and of other processes since then
+            length = min(lengths) if line.startswith(later_lines) else lengths[-1]
             if length < end:  # otherwise this could cut a line of another process
                 file.truncate(length)
-            if line not in later or line == later:
+            if line not in later_lines or line == later_lines:
                 file.write(line)
             file.flush()
             os.fsync(file.fileno())

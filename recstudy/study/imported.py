@@ -50,19 +50,21 @@ def merge_imports(earlier_imports: Imported, file: ImportedFile, runs: Mapping[s
         if earlier_run is None or earlier_run.status == "failed" != run.status:
             known_runs[run_id] = replace(run, file=file_index) if file_index else run
             continue
-        kept, new = ({name: getattr(side, name) or {} for name in VALUES} for side in (earlier_run, run))
-        shared = {name: {key: kept[name][key] for key in kept[name].keys() & new[name]} for name in VALUES}
-        differing = [name for name in VALUES if shared[name] != {key: new[name][key] for key in shared[name]}]
-        if run.status != earlier_run.status or differing:
+        earlier_values, values = (
+            {field: getattr(source, field) or {} for field in VALUES} for source in (earlier_run, run)
+        )
+        union: Any = {field: earlier_values[field] | values[field] for field in VALUES}
+        differences = [field for field in VALUES if union[field] != values[field] | earlier_values[field]]
+        if run.status != earlier_run.status or differences:
             conflicts.append(
                 f"line {run.line}: this run is {run.status} with {run.metrics}, but it was imported as "
-                f"{earlier_run.status} with {shared['metrics']} from"
+                f"{earlier_run.status} with {earlier_run.metrics} from"
                 f" {earlier_imports.files[earlier_run.file].words}"
-                f" (different: {choices(differing) or 'status'})"
+                f" (different: {choices(differences) or 'status'})"
             )
-        elif (joined := {name: kept[name] | new[name] for name in VALUES}) != kept:
-            values: Any = {name: joined[name] for name in VALUES if joined[name]}
-            known_runs[run_id] = replace(run, file=file_index, **values)
+        elif union != earlier_values:
+            union = {field: by_metric for field, by_metric in union.items() if by_metric}
+            known_runs[run_id] = replace(run, file=file_index, **union)
     if conflicts:
         raise ConfigError(
             f"{file.name}, {'; '.join(conflicts[:FEW_VARIANTS])}. {plural(len(conflicts), 'imported run')} "

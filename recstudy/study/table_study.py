@@ -120,10 +120,10 @@ def import_table(
         lines = [_assignment(table, metrics, len(runs), words), *notes]
         lines += import_changes(earlier_imports, imported, runs)
         content = adapter(Imported).dump_json(imported, exclude_none=True)
-        if len(content) > (most := size_limit(IMPORTED)):
+        if len(content) > (limit := size_limit(IMPORTED)):
             raise ConfigError(
                 f"{table.file.name}: its records would have {len(content) / MB:,.1f} MB, but a study has at"
-                f" most {most / MB:,.0f} MB. Split the file, or give one line per run with means over items"
+                f" most {limit / MB:,.0f} MB. Split the file, or give one line per run with means over items"
             )
         with results.changing(folder / IMPORTED):
             write_whole(folder / IMPORTED, content)
