@@ -84,7 +84,8 @@ def evaluate(
                 if name != FLOOR:
                     check_computed(name)
             except ConfigError as error:
-                hint = f" One of your own is found once the study knows its module: {records.plan.command}"
+                hint = " One of your own is found once the study knows its module"
+                hint += f": {records.plan.command}" * bool(records.plan.command)
                 raise ConfigError(f"{error}{'' if name in METRICS else hint}") from None
         rows = list({row.id: row for row in records.rows}.values())
         done = [row for row in rows if row.done]

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 import tiny
 from notebooks import executed
+from rich.console import Console
 
 import recstudy
 from recstudy.base.errors import ConfigError
 from recstudy.cli.study_entries import study_entry
+from recstudy.report.writing import show_report
 from recstudy.study.plan import make_plan
 from recstudy.study.record import record_plan
 from recstudy.study.testing import write_study
@@ -41,6 +43,8 @@ def test_a_session_without_a_file_has_no_command(tmp_path, monkeypatch):
     entry = study_entry(results, "tiny", "quick")
     assert entry.next_command == ""
     assert entry.next_step.endswith("are left. recstudy.run resumes them.")
+    page = show_report(results, "tiny", "quick", (), Console(quiet=True))
+    assert "This command" not in page.read_text()
 
 
 CELLS = [
