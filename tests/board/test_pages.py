@@ -48,7 +48,7 @@ def test_the_index_has_each_study_with_its_finding_cost_and_time_left(results):
     assert "ViT-Small, batch size 128, seed 2: epoch 3 of 1000" in studies
     # five runs of 90 s, one of which has done 3 of 1000 epochs
     assert "about 7.5 min, 1 run at a time" in studies
-    assert "No significant difference (interim, 6 of 12 runs): between variants" in studies
+    assert "Published (interim, 6 of 12 runs): 2 of 4 values undecided" in studies
     assert (
         len(
             re.findall(
