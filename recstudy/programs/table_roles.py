@@ -16,22 +16,16 @@ from typing import Any
 from recstudy.base.errors import ConfigError, choices
 from recstudy.programs.columns import (
     AT_NUMBERS,
-    AVERAGES,
     BLOCKS,
-    BOOKKEEPING,
     COMMITS,
-    COUNTERS,
     EMPTY,
     ERROR_OF,
     FILES,
-    GROUPS,
     ITEM,
     ITEM_IDS,
-    MEASURES,
     METRIC,
     NEITHER,
     OTHER_SEEDS,
-    OUTCOMES,
     RUN_IDS,
     RUN_NAMES,
     SEED,
@@ -42,19 +36,23 @@ from recstudy.programs.columns import (
     STATE_NAMES,
     STATUS,
     STEPS,
-    TIMES,
-    TOTALS,
     UNCLEAR,
-    USUAL_SETTINGS,
-    VALUES,
     VERSIONS,
     Column,
-    is_usual_metric,
     name_of,
 )
 from recstudy.programs.table import RunTable
 from recstudy.programs.table_metrics import score_of
 from recstudy.programs.table_options import TableOptions
+from recstudy.programs.table_refusals import (
+    count_keys,
+    decides,
+    refuse_averages,
+    refuse_left_out,
+    refuse_logged,
+    refuse_long_format,
+    refuse_outcomes,
+)
 
 NO_OPTIONS = TableOptions()
 
@@ -108,19 +106,19 @@ def assign(table: RunTable, options: TableOptions = NO_OPTIONS) -> None:
     if not settings:
         _check_columns(table, options)
         _leave_out_results(table)
-    _refuse_averages(table, options)
+    refuse_averages(table, options)
     if not table.with_role(UNCLEAR):
         _check_levels(table)
         _check_empty(table)
         if not settings:
-            _refuse_logged(table.finished(), options)
+            refuse_logged(table.finished(), options)
         _reduce(table, options)
         if not settings:
             _leave_out(table)
         if seeds := table.with_role(SEED):
             _merge(table, table.with_role(SETTING) + seeds + table.with_role(ITEM))
     if not settings:
-        _refuse_long_format(table)
+        refuse_long_format(table)
     if problem := _problem(table, bool(settings or metrics)):
         assigned = (
             f"settings: {table.heads(SETTING)}; seed: {table.heads(SEED)}; metrics: {table.heads(METRIC)}"
@@ -128,8 +126,8 @@ def assign(table: RunTable, options: TableOptions = NO_OPTIONS) -> None:
         fix = "Name the columns: --settings A,B --metrics C,D --seed S"
         raise ConfigError(f"{table.file.name}: {assigned}; {problem}. {fix}")
     if not settings:
-        _refuse_outcomes(table.finished())
-        _refuse_left_out(table.finished())
+        refuse_outcomes(table.finished())
+        refuse_left_out(table.finished())
 
 
 def _find_seed(table: RunTable) -> None:
@@ -140,7 +138,7 @@ def _find_seed(table: RunTable) -> None:
     """
     columns = table.with_role(SEED) + table.unassigned(OTHER_SEEDS) + table.unassigned(SEEDS)
     seeds = [column for column in columns if len(set(column.cells)) > 1]
-    if len({len(set(column.cells)) for column in seeds} | {_count(table, seeds)}) > 1:
+    if len({len(set(column.cells)) for column in seeds} | {count_keys(table, seeds)}) > 1:
         raise ConfigError(
             f"{table.file.name}: {choices(column.head for column in seeds)} vary, and runs that share one of"
             f" them are not independent. Average over the others, and name one: --seed {seeds[0].head}; or,"
@@ -328,22 +326,12 @@ def _merge(table: RunTable, keys: Sequence[Column]) -> None:
         table.notes.append(f"equal lines of one run count once: lines {choices(repeated.values(), 6)}")
 
 
-def _count(table: RunTable, columns: Sequence[Column]) -> int:
-    """Count the different rows of these columns."""
-    return len({table.key(row, columns) for row in table.rows})
-
-
-def _decides(table: RunTable, keys: Sequence[Column], column: Column) -> bool:
-    """Return whether a column has one value for all rows with equal keys."""
-    return _count(table, keys) == _count(table, [*keys, column])
-
-
 def _leave_out(table: RunTable) -> None:
     """Exclude files of single runs. Other texts that differ in each row may be settings or names."""
     count = len(table.rows)
     settings = table.with_role(SETTING)
-    texts = [column for column in settings if not column.numbers and _count(table, [column]) == count]
-    if 1 < _count(table, [column for column in settings if column not in texts]) < count:
+    texts = [column for column in settings if not column.numbers and count_keys(table, [column]) == count]
+    if 1 < count_keys(table, [column for column in settings if column not in texts]) < count:
         for column in texts:
             column.role = NEITHER if column.matches(FILES) else UNCLEAR
 
@@ -357,132 +345,13 @@ def _leave_out_results(table: RunTable) -> None:
     columns = [column for column in table.columns if column.role in (SETTING, UNCLEAR) and items]
     columns = [column for column in columns if len({*column.cells}) > 1 and not column.matches(BLOCKS)]
     columns.sort(key=lambda column: len({*column.cells}), reverse=True)
-    if _count(table, items) < len(table.rows):
+    if count_keys(table, items) < len(table.rows):
         for column in columns:
-            column.role = NEITHER if _decides(table, items, column) else column.role
+            column.role = NEITHER if decides(table, items, column) else column.role
     for column in columns:
         keys = [key for key in table.columns if key.role in roles and key is not column]
-        if _decides(table, [*keys, *items], column) and not _decides(table, keys, column):
+        if decides(table, [*keys, *items], column) and not decides(table, keys, column):
             column.role = NEITHER
-
-
-def _refuse_long_format(table: RunTable) -> None:
-    """Refuse a table with a line for each metric of a run: a mean over accuracy and loss has no meaning."""
-    metrics = table.with_role(METRIC)
-    values = [column for column in metrics if column.matches(VALUES)]
-    for column in table.with_role(SETTING) if metrics else ():
-        value = (values or metrics)[0].head
-        if not column.matches(MEASURES) or column.kind or len({*column.cells}) == 1:
-            continue
-        has_metrics = sum(map(is_usual_metric, map(name_of, {*column.texts}))) > 1
-        # trees have the criteria mse and mae
-        if values or (has_metrics and column.name.lower() != "criterion"):
-            raise ConfigError(
-                f"{table.file.name}: {column.head} ({choices(dict.fromkeys(column.cells), 4)}) names what"
-                f" {value} is. Give each metric a column: in pandas, frame.pivot(index=[...],"
-                f" columns={column.head!r}, values={value!r}); or, if it is a setting, state --settings"
-            )
-
-
-def _refuse_averages(table: RunTable, options: TableOptions) -> None:
-    """Refuse lines with an average over the levels of a block, which would count as a level."""
-    blocks = [*map(name_of, options.blocks)]
-    for column in table.with_role(SETTING):
-        is_group = column.matches(BLOCKS, GROUPS) or column.name in blocks
-        names = AVERAGES if is_group else TOTALS
-        rows = [row for row in table.rows if names.fullmatch(column.cells[row])]
-        if 0 < len(rows) < len(table.rows):
-            lines = choices((str(table.lines[row]) for row in rows), 6)
-            problem = f"{column.cells[rows[0]]!r} may be the average of other levels, and would count as one"
-            table.refuse(rows[0], column, f"{problem}. Remove these lines: {lines}; or rename the level")
-
-
-def _refuse_logged(table: RunTable, options: TableOptions) -> None:
-    """Refuse numbers that follow from the step within a run, such as a logged learning rate."""
-    settings = [column for column in table.with_role(SETTING) if len({*column.cells}) > 1]
-    numbers = [column for column in settings if column.kind != SETTING]
-    numbers = [column for column in numbers if not all(number.is_integer() for number in column.numbers)]
-    runs = table.with_role(SEED) + table.with_role(ITEM)
-    runs += table.unassigned(RUN_IDS)[:1] + table.unassigned(RUN_NAMES)
-    for step in table.unassigned(COUNTERS) + [table.find(name) for name in [options.last] if name]:
-        keys = settings
-        logged: list[Column] = []
-        # a logged number hides others until it is found
-        while found := [column for column in numbers if _is_logged(table, column, step, keys, runs)]:
-            logged.append(found[0])
-            keys = [key for key in keys if key is not found[0]]
-            numbers = [column for column in numbers if column is not found[0]]
-        if logged:
-            heads = choices(column.head for column in logged)
-            names = ",".join(key.head for key in keys) or "A,B"
-            raise ConfigError(
-                f"{table.file.name}: {heads}: the numbers change with {step.head} within a run, so they are"
-                f" logged and no setting: --settings {names} --last {step.head}; or name them there, too"
-            )
-
-
-def _is_logged(
-    table: RunTable, column: Column, step: Column, settings: Sequence[Column], runs: Sequence[Column]
-) -> bool:
-    """Return whether a column follows from the step within each run, and several runs share their steps.
-
-    Other numbers may be logged, too, or they are settings on which the column depends.
-    """
-    settings = [key for key in settings if key is not column]
-    texts = [key for key in settings if all(number.is_integer() for number in key.numbers)]
-    for keys in ([*texts, *runs], [*settings, *runs]):
-        if _decides(table, keys, column) or not _decides(table, [*keys, step], column):
-            continue
-        step_count, run_count, line_count = (_count(table, heads) for heads in ([step], keys, [*keys, step]))
-        is_common = step_count < len(table.rows) and _decides(table, [step], column)
-        if run_count > 1 and (is_common or line_count == run_count * step_count):
-            return True
-    return False
-
-
-def _refuse_outcomes(table: RunTable) -> None:
-    """Refuse outcomes of runs as settings: texts with such a name, and those that differ between equal seeds.
-
-    Otherwise survivors would be compared.
-    """
-    settings, seeds = table.with_role(SETTING), table.with_role(SEED)
-    has_shared_seeds = 1 < _count(table, seeds) < len(table.rows)
-    for column in reversed(settings):
-        if column.numbers or column.kind == SETTING or _count(table, [column]) == 1:
-            continue
-        keys = [key for key in settings if key is not column]
-        is_result = (
-            has_shared_seeds
-            and _count(table, keys) > 1
-            and _count(table, keys + seeds) == len(table.rows)
-            and not _decides(table, keys, column)
-            and not column.matches(USUAL_SETTINGS, BLOCKS)
-        )
-        if column.matches(OUTCOMES) or is_result:
-            names = ",".join(key.head for key in keys) or "A,B"
-            levels = choices(dict.fromkeys(column.cells), 4)
-            raise ConfigError(
-                f"{table.file.name}: {column.head} ({levels}) may be a result of each run and no setting:"
-                f" --settings {names}; if it states which runs failed, rename it to state, with cells such as"
-                " finished and failed; if it is a setting, name it there, too"
-            )
-
-
-def _refuse_left_out(table: RunTable) -> None:
-    """Refuse a left-out column whose levels cross the settings, so that they would count as repetitions."""
-    settings = table.with_role(SETTING)
-    runs = (*table.with_role(SEED), *table.with_role(ITEM), *table.unassigned(RUN_IDS))
-    variants = _count(table, settings)
-    if runs or table.unassigned(RUN_NAMES) or variants == 1:
-        return
-    for column in (column for column in table.unassigned(BOOKKEEPING) if not column.matches(TIMES)):
-        levels, cells = _count(table, [column]), _count(table, [*settings, column])
-        if levels > 1 and cells == variants * levels and len(table.rows) % cells == 0:
-            names = ",".join(key.head for key in settings)
-            raise ConfigError(
-                f"{table.file.name}: {column.head} would be left out, so its {levels} levels would count as"
-                f" repetitions. --settings {names},{column.head} if it is a setting, else --settings {names}"
-            )
 
 
 def _numbered(columns: Sequence[Column]) -> list[str]:
@@ -514,14 +383,14 @@ def _problem(table: RunTable, is_stated: bool) -> str:
         return f"no column is a {METRIC if settings else SETTING}"
     if (
         not is_stated
-        and _count(table, settings) == len(table.rows)
-        and _count(table, table.with_role(SEED)) > 1
+        and count_keys(table, settings) == len(table.rows)
+        and count_keys(table, table.with_role(SEED)) > 1
     ):
         return "there are several seeds, but all runs have different settings"
-    for column in settings if _count(table, table.with_role(SEED)) > 1 and not is_stated else ():
+    for column in settings if count_keys(table, table.with_role(SEED)) > 1 and not is_stated else ():
         other_settings = [key for key in settings if key is not column]
-        is_alone = 2 * _count(table, settings) > len(table.rows) >= 2 * _count(table, other_settings)
-        if is_alone and column.numbers and _decides(table, [*other_settings, *table.with_role(SEED)], column):
+        is_alone = 2 * count_keys(table, settings) > len(table.rows) >= 2 * count_keys(table, other_settings)
+        if is_alone and column.numbers and decides(table, [*other_settings, *table.with_role(SEED)], column):
             return f"most seeds have their own {column.head}, as if it were a result"
     for name, count in Counter(column.name for column in (*settings, *metrics)).items():
         if count > 1:
