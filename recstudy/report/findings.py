@@ -341,8 +341,9 @@ def _leaders(table: TableData) -> Sentence | None:
         over = "test items" if first_estimate.is_over_items else "seeds"
         text = f"by {name}, {join_labels(best, ', ')}{tie}, 95 % CIs over {over}"
         return Sentence("Best", text, f"by {name}, {join_labels(best, ', ', 1)}{tie}")
-    is_tested = any(cell.has_spread for _, cell in cells)
-    return Sentence(NO_DIFFERENCE if is_tested else NO_VERDICT, f"between variants by {name} ({reason})")
+    if not any(cell.has_spread for _, cell in cells):
+        return Sentence(NO_VERDICT, f"variants are not compared by {name} ({reason})")
+    return Sentence(NO_DIFFERENCE, f"between variants by {name} ({reason})")
 
 
 def _best_trial(table: TableData) -> Sentence | None:
