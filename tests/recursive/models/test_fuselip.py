@@ -6,6 +6,7 @@ from scipy.stats import binom
 
 from recstudy.recursive import VQ, Aligner
 from recstudy.recursive.models.fuselip import FuseLIP
+from recstudy.recursive.models.networks.counting import FlopCounter
 from recstudy.recursive.models.networks.fuselip import (
     IGNORED_TARGET,
     AlignerNetwork,
@@ -190,3 +191,21 @@ def test_there_is_room_for_every_hidden_token():
     for rate, tokens in ((0.001, 16), (0.1, 8_320), (0.9, 100_000)):
         assert binom.sf(masked_capacity(rate, tokens), tokens, rate) < 1e-9
     assert (masked_capacity(0.1, 8_320), masked_capacity(0.1, 16)) == (1_059, 16)  # 832 on average
+
+
+def test_the_masked_tokens_of_a_training_step_are_counted():
+    """Half of the 4 + 6 tokens of a pair are masked. For each token, 2 (8 x 8 + 8 x 17) FLOPs give its logits
+    over 17 ids.
+    """
+    flops = []
+    for rate in (0.5, 0.0):
+        tokenizer = VQ(size=16, codes=2, codebook=6, width=16, layers=1, heads=2)
+        encoder = TINY.model_copy(update={"mask_rate": rate})
+        with torch.device("meta"):
+            net = AlignerNetwork(Aligner(encoder=encoder, tokenizer=tokenizer), (3, 16, 16), 10).train()
+            codes, tokens = torch.zeros(2, 2).long(), torch.zeros(2, 6).long()
+        with FlopCounter() as counter:
+            net(codes, net.start(codes, tokens))
+        flops.append(counter.flops)
+
+    assert flops[0] - flops[1] == 2 * 5 * 2 * (8 * 8 + 8 * 17)

@@ -201,7 +201,7 @@ class AlignerNetwork(Network):
 
     def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]:
         (tokens,) = carry
-        if not self.training or on_paper(images):  # `meta` tensors have no random numbers for the masking
+        if not self.training:
             return Output(torch.cat(self.features(images, tokens), dim=1)), carry
         pair = mask_pair(self.encoder.config, *self.sequences(images, tokens))
         loss = fuselip_loss(self.encoder, *pair)
@@ -225,6 +225,8 @@ class AlignerNetwork(Network):
 @torch.compiler.disable  # type: ignore[untyped-decorator]  # a graph would contain the seed and recompile
 def mask_pair(config: FuseLIP, left: Tensor, right: Tensor) -> tuple[Hidden, Hidden]:
     """Mask tokens on both sides, with random numbers from torch's CPU generator."""
+    if on_paper(left):  # such a tensor has no random numbers
+        return Hidden(left, left), Hidden(right, right)
     generator = torch.Generator(left.device).manual_seed(int(torch.randint(2**62, (), device="cpu")))
     return hide(config, left, generator), hide(config, right, generator)
 
@@ -291,7 +293,8 @@ def _side(network: FuseLIPNetwork, side: Hidden) -> tuple[Tensor, Tensor]:
     targets_N = side.targets.flatten()
     # X tokens with all masked ones first, so that the number of logits is fixed.
     is_ignored_N = (targets_N == IGNORED_TARGET).to(torch.int8)
-    capacity = masked_capacity(network.config.mask_rate, len(targets_N))
+    rate, count = network.config.mask_rate, len(targets_N)
+    capacity = round(rate * count) if on_paper(side.ids) else masked_capacity(rate, count)
     first_X = is_ignored_N.argsort(stable=True)[:capacity]
     logits_XV = network.mask_head(h_BSW.flatten(0, 1)[first_X], network.embed.weight)
     return network.pool(h_BSW, side.ids), masked_loss(logits_XV, targets_N[first_X])
