@@ -19,6 +19,7 @@ from recstudy.plugins.files import (
     file_digest,
     import_object,
     module_files,
+    outside_files,
     study_file,
     user_files_of,
 )
@@ -52,6 +53,7 @@ __all__ = [
     "loaded",
     "missing_reasons",
     "module_files",
+    "outside_files",
     "reading",
     "refuse_while_loading",
     "sent_files",

@@ -11,6 +11,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from contextlib import suppress
 from functools import cached_property
 from importlib import import_module
 from importlib.metadata import version
@@ -143,10 +144,43 @@ def user_files_of(root: Path, modules: Iterable[str], imported: Iterable[str] = 
         path = next((path for path in paths(name) if (root / path).is_file()), None)
         if path is not None and path not in contents and name.partition(".")[0] != "recstudy":
             contents[path] = (root / path).read_bytes()
-            waiting += _imports(
-                contents[path], name if path.endswith("__init__.py") else name.rpartition(".")[0]
-            )
+            waiting += _imports(contents[path], _package(path))
     return UserFiles(root, names, contents)
+
+
+def outside_files(files: UserFiles) -> dict[str, Path]:
+    """Return the modules that user files import from other folders, by path relative to the folder.
+
+    Such a folder is on PYTHONPATH, or its package is installed in editable mode. Modules of the standard
+    library and of other installed packages are left out.
+    """
+    outside: dict[str, Path] = {}
+    waiting = [files]
+    while waiting:
+        root, contents = waiting[0].root, waiting.pop(0).contents
+        for name in sorted({name for path in contents for name in _imports(contents[path], _package(path))}):
+            package = name.partition(".")[0]
+            other_root = None if any((root / path).exists() for path in paths(package)) else _root_of(package)
+            if other_root not in (None, root):
+                imported = user_files_of(other_root, [name]).contents
+                new = {path: imported[path] for path in imported if path not in outside}
+                outside |= {path: other_root / path for path in new}
+                waiting.append(UserFiles(other_root, (), new))
+    return outside
+
+
+def _root_of(package: str) -> Path | None:
+    """Return the folder that a package is imported from; None if it is installed or cannot be imported."""
+    spec = None
+    if package not in {*sys.stdlib_module_names, "recstudy", "__main__"}:
+        with suppress(ImportError, ValueError):
+            spec = find_spec(package)
+    if spec is None:
+        return None
+    # a namespace package has folders and no file
+    path = Path(spec.origin or next(iter(spec.submodule_search_locations or ())))
+    root = path.resolve().parents[path.name == "__init__.py"]
+    return root if INSTALLED.isdisjoint(root.parts) else None
 
 
 def module_files(file: Path) -> UserFiles:
@@ -171,6 +205,11 @@ def paths(module: str) -> tuple[str, str]:
 def module_of(path: str) -> str:
     """Return the module of a source, given its path relative to the folder that it is imported from."""
     return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def _package(path: str) -> str:
+    """Return the package of a source, from which its relative imports start."""
+    return module_of(path) if path.endswith("__init__.py") else module_of(path).rpartition(".")[0]
 
 
 def _with_packages(name: str) -> Iterator[str]:

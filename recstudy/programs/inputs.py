@@ -13,7 +13,7 @@ from recstudy.base.errors import ConfigError, nearest
 from recstudy.base.git import git
 from recstudy.base.strict_yaml import read_yaml
 from recstudy.base.values import flatten, set_at
-from recstudy.plugins import file_digest, user_files_of
+from recstudy.plugins import file_digest, outside_files, user_files_of
 from recstudy.records import MARKER
 
 CODE = (".py", ".sh")
@@ -82,7 +82,8 @@ def input_files(words: Sequence[str], folder: Path, patterns: Iterable[str]) -> 
             paths.add(path)
             if path.suffix in CODE:
                 folders.add(path.parent)
-                paths |= {path.parent / file for file in user_files_of(path.parent, [path.stem]).contents}
+                files = user_files_of(path.parent, [path.stem])
+                paths |= {path.parent / file for file in files.contents} | {*outside_files(files).values()}
     paths.update(file for parent in folders for file in _files_below(parent))
     for pattern in patterns:
         matches = {*folder.glob(pattern.removeprefix("!"))}

@@ -6,7 +6,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from recstudy.base.git import git
-from recstudy.plugins import current_files, file_digest, study_file
+from recstudy.plugins import current_files, file_digest, outside_files, study_file
 from recstudy.plugins.files import StudyFile
 from recstudy.programs.attempt import CodeVersion
 from recstudy.programs.base import Program
@@ -33,7 +33,7 @@ def code_version() -> CodeVersion:
 
 
 def user_files(program: Program) -> dict[str, str]:
-    """Return the SHA-256 of the study file, of its modules and of its program's files, by path.
+    """Return the SHA-256 of the study file, of the modules that it imports and of its program's files.
 
     A shipped study has no user files: version and commit identify it.
 
@@ -43,7 +43,9 @@ def user_files(program: Program) -> dict[str, str]:
     file = study_file()
     if file is not None and file.path.parent in SHIPPED:
         return program.user_files()
-    digests = dict(current_files().digests)
+    files = current_files()
+    digests = {path: file_digest(outside.read_bytes()) for path, outside in outside_files(files).items()}
+    digests |= files.digests
     if file is not None and is_user_study(file):
         name = file.path.relative_to(file.root).as_posix()
         digests.setdefault(name, file_digest(file.path.read_bytes()))

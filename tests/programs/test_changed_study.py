@@ -1,5 +1,6 @@
 """A study over several days: its functions, scripts, metrics and claims change between and during commands."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -110,6 +111,29 @@ def test_a_module_that_is_edited_during_a_study_changes_later_runs(start):
     assert "helper.py changed since" in printed(start(), code=2)
     Path("helper.py").write_text("BASE = 50\n")
     assert "helper.py changed since 1 finished run was made" in printed(start(), code=2)
+
+
+@pytest.mark.parametrize("is_command", [True, False])
+def test_a_module_from_another_folder_is_part_of_the_code(start, monkeypatch, is_command):
+    """Its package has no file and imports a further one."""
+    for folder, text in (("one/lab", "import base\nBASE = base.BASE"), ("two", "BASE = 50.0")):
+        Path(folder).mkdir(parents=True)
+        Path(folder, "base.py").write_text(text)
+    imported = "from lab import base as helper"
+    Path("code").mkdir()
+    monkeypatch.chdir("code")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(["../one", "../two", *sys.path]))
+    if is_command:
+        write_command("print('accuracy:', helper.BASE + depth)", r"LastLine(r'accuracy: (\S+)')")
+        Path("train.py").write_text(Path("train.py").read_text().replace("import helper", imported))
+    else:
+        text = BOUND.replace("PROGRAM", "train").replace("50.0", "helper.BASE")
+        Path("study.py").write_text(f"{imported}\n{text}")
+    printed(start())
+    assert "all finished before" in printed(start())
+    Path("../two/base.py").write_text("BASE = 60.0")
+    path = "../two/base.py" if is_command else "base.py"
+    assert f"ConfigError: {path} changed since" in printed(start(), code=2)
 
 
 @pytest.mark.parametrize("source", ["JsonFile('old.json')", "CsvFile('old.csv')"])
