@@ -11,9 +11,9 @@ of the paper's two pairs beside them. A ratio to a negative number near zero has
 whether matched pairs rise above mismatched ones, for which the paper has no number, and reports Recall@k.
 All claims are about variants with masked modelling, as in the paper. Half of the variants of the preset paper
 start from FuseLIP's public weights, which were trained on CC3M, and their TiTok; its claims are about these.
-All other runs start at random, with an image tokenizer that is trained on the same images. Quick uses synthetic captions. The preset
-cpu has quick's network and the reports of MedPix 2.0 at 64 pixels. It shows whether training on 1,600 pairs
-from scratch aligns them, not what weights of CC3M add.
+All other runs start at random, with an image tokenizer that is trained on the same images. Quick uses
+synthetic captions. The preset cpu has quick's network and the reports of MedPix 2.0 at 64 pixels. It shows
+whether training on 1,600 pairs from scratch aligns them, not what weights of CC3M add.
 
 Cost: quick, 6 minutes in one process, and cpu, 35 minutes for five seeds (both measured); standard (MedPix
 2.0) and paper (ROCOv2, 20 epochs), see --dry-run. The preset paper needs FuseLIP's weights and CLIP's

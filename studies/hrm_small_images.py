@@ -11,17 +11,17 @@ Caveats: the published training accuracies are means over epoch 25. HRM's are sc
 a batch, the CNN's before the update, with the batch norm of training. Here the final weights are scored, so
 these values have no verdict. HRM's seconds include three evaluation segments per batch (contradiction 004-2).
 By training FLOPs the CNN is 10 times cheaper, and 20 times with those segments. Every preset counts the
-factor of ten without a verdict, and its table has the seconds measured here. The abstract has warm-up and
-label smoothing for all data; its notebook has neither for MNIST (004-1), and neither do the rows of MNIST
-here. The schedule counts updates against a length in batches, as the author ran it (004-3). MNIST's HRM
-therefore has a learning rate of 0 from the middle of its second epoch. The presets quick and cpu count both
-in updates. The preset cpu has CIFAR-10, 10 of 25 epochs, an HRM with an eighth and a CNN with a fifteenth of
-the paper's parameters. It shows which of the two is ahead at this size. It cannot show the overfitting of the
-paper's larger HRM.
+factor of ten, which is of the paper's networks on CIFAR-10, without a verdict, and its table has the FLOPs of
+its own networks and the seconds measured here. The abstract has warm-up and label smoothing for all data; its
+notebook has neither for MNIST (004-1), and neither do the rows of MNIST here. The schedule counts updates
+against a length in batches, as the author ran it (004-3). MNIST's HRM therefore has a learning rate of 0 from
+the middle of its second epoch. The presets quick and cpu count both in updates. The preset cpu has CIFAR-10,
+10 of 25 epochs, an HRM with a twenty-sixth and a CNN with a fifteenth of the paper's parameters. It shows
+which of the two is ahead at this size. It cannot show the overfitting of the paper's larger HRM.
 
-Cost: quick (digits), 6 minutes on 2 cores for five seeds in one process (measured); standard (MNIST), 6 hours
-on 2 cores in one process (measured); cpu (CIFAR-10, small networks), 2 hours on 2 cores in two processes,
-compiled (measured); paper, 17 PFLOP per seed with evaluation: minutes of an H200.
+Cost: quick (digits), 12 minutes for three seeds in one process (measured); standard (MNIST), 6 hours on 2
+cores in one process (measured); cpu (CIFAR-10, small networks), 2 hours on 2 cores in two processes with
+resources.compile=on (measured); paper, 17 PFLOP per seed with evaluation: minutes of an H200.
 
     python studies/hrm_small_images.py
     python studies/hrm_small_images.py --preset cpu --data DIR

@@ -17,10 +17,10 @@ captions; the paper's was trained on CC3M first. The public weights do not fit: 
 CIDEr of 0.388 "rivaling" ImageHRM (triple), which has 0.478 on ResNet-18 and 0.438 on FuseLIP. Our claim is
 about ResNet-18, and its margin of 0.1 may be on another scale. Quick uses generated captions, a small CNN
 that is trained with the captioner, and a frozen FuseLIP on a stand-in image tokenizer. Quick demonstrates the
-run and decides no claim: its 95 % intervals are ±0.03, the claims' margin is 0.005. The preset cpu has the
-reports of MedPix 2.0 at 64 pixels and the same CNN. It shows whether a recursive network writes better
-reports than an LSTM with ten times its parameters, and nothing about Swin, FuseLIP, T, n, the gradient or the
-paper's scores. The preset standard tests recursion depth, EMA and ImageHRM.
+run and decides no claim: its intervals are several times as wide as the claims' margin of 0.005. The preset
+cpu has the reports of MedPix 2.0 at 64 pixels and the same CNN. It shows whether a recursive network writes
+better reports than an LSTM with ten times its parameters, and nothing about Swin, FuseLIP, T, n, the gradient
+or the paper's scores. The preset standard tests recursion depth, EMA and ImageHRM.
 
 Cost: quick, 20 minutes on one core (measured); cpu (MedPix 2.0, small, 36 runs), 3 hours in one process
 (measured); standard (MedPix 2.0) and paper (ROCOv2, 50 epochs), see --dry-run.

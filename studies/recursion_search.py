@@ -14,7 +14,7 @@ Caveats: quick's captions are synthetic. So are the Sudokus of the preset `puzzl
 of solved puzzles. All batch sizes have one learning rate. If the budget allows, add train.learning_rate to
 `vary`.
 
-Cost: quick, 8 minutes on 2 cores (measured); standard (MNIST, MedPix), hours of a GPU; paper (CIFAR-10,
+Cost: quick, 34 minutes in one process (measured); standard (MNIST, MedPix), hours of a GPU; paper (CIFAR-10,
 ROCOv2), as --budget states.
 
     python studies/recursion_search.py

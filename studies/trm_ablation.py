@@ -13,8 +13,10 @@ paper quotes HRM's 55.0 from the HRM paper.
 
 Caveats: the HRM paper has 20,000 epochs and no average of the weights, and the preset `paper` trains HRM so.
 Rows have equal updates, not equal FLOPs; the table shows both. Only HRM in `paper` has fewer updates. The
-settings were chosen for the first row. Quick halves the layers, so its "4 layers, n=3" is 2 layers, n=1. Its
-claims are the same sentences of Table 1 with the same margins.
+settings were chosen for the first row. In quick attention learns nothing in so few updates. HRM has attention
+and the other rows an MLP, so neither its row nor that of self-attention says anything about a trained
+network. Quick halves the layers, so its "4 layers, n=3" is 2 layers, n=1. Its claims are the same sentences
+of Table 1 with the same margins.
 
 Cost: quick (synthetic 6x6 Sudokus), 30 minutes on 2 cores (measured); standard (synthetic 9x9), a day of one
 GPU; paper, 2.1 EFLOP per row.

@@ -14,8 +14,8 @@ paper. That paper has 20,000 epochs and no average of the weights; TRM has 50,00
 preset `paper` trains each model in its own way. The paper does not state how HRM was trained at its other
 depths. Quick and standard train both models alike. In quick an MLP mixes the tokens of both, because with
 attention HRM solves nothing in so few updates (tests/benchmarks/LOG.md). At T=n=1, HRM's depth is 8 by the
-paper's formula, and 9 in its table. The rows of one model have equal updates, not equal FLOPs; see the figure
-`cost`.
+paper's formula, and 9 in its table. At T=1 and n=2, TRM's is 6 by the formula, and 7 in its table. The rows
+of one model have equal updates, not equal FLOPs; see the figure `cost`.
 
 Cost: quick (synthetic 6x6 Sudokus), 8 minutes on 2 cores (measured); standard (9x9), a day of one GPU; paper,
 0.5 to 10 EFLOP per row.

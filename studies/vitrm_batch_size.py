@@ -16,8 +16,9 @@ image, over 1,000 epochs instead of 300. In training an image takes 10.4 GFLOP i
 119 in ViT-Large. Quick uses 8x8 digits with a small ViT and one ResNet; only the preset paper has CIFAR-100.
 Every preset counts the parameters and their ratios, which need no run.
 
-Cost: quick, 8 minutes on 2 cores (measured); standard, 16 minutes at 250 TFLOP/s of a GPU; paper, 97 EFLOP of
-float32 with evaluation: 28 GPU days at the rates that `--dry-run` assumes, 40 TFLOP/s for ViTRM and ViTs.
+Cost: quick, 22 minutes in one process (measured); standard, 16 minutes at 250 TFLOP/s of a GPU; paper, 97
+EFLOP of float32 with evaluation: 28 GPU days at the rates that `--dry-run` assumes, 40 TFLOP/s for ViTRM and
+ViTs.
 
     python studies/vitrm_batch_size.py
     python studies/vitrm_batch_size.py --preset paper --address auto --only "data=CIFAR-10, model=ViTRM*"

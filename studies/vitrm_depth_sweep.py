@@ -35,7 +35,7 @@ from recstudy.report import Curve, HeatMap, LearningCurves, Table
 FIGURES = published(
     "002_ablation_fig2_fig3",
     margin=0.15,
-    why="a third of the 0.5 points from n=1 to 6 with most supervision, the smallest in 4.4",
+    why="a third of the 0.5 points from n=1 to 6 with most supervision",
 )
 # In so few updates the halting loss hides the effect of depth (tests/benchmarks/LOG.md).
 QUICK = TrainConfig(

@@ -177,6 +177,7 @@ def take(results: Results, name: str, preset: str) -> None:
     """Copy a study's tables, verdicts and provenance into `studies/tables/`."""
     records = load_study(results, name, preset)
     done = [row for row in records.rows if row.done]
+    finished_runs = {row.id: row for row in done}.values()  # variants with equal settings share their runs
     measured = {
         part.name: make_table(records, part) for part in parts_of(records) if isinstance(part, Table | Best)
     }
@@ -207,12 +208,12 @@ def take(results: Results, name: str, preset: str) -> None:
     content = {
         # without the results folder, which is a path of this machine
         "command": re.sub(r" --results(=| )\S+", "", records.plan.command),
-        "runs": f"{len(done)} of {len(records.rows)}",
+        "runs": f"{len(finished_runs)} of {len({row.id for row in records.rows})}",
         "date": max(row.provenance.finished for row in done)[:10],
         "machine": f"{machine.cpu}, {machine.cores} cores, {machine.gpu or 'no GPU'}",
         "commit": (first.made_by or "None")[:10],
         "uncommitted changes": any(row.provenance.dirty for row in done),
-        "minutes": round(sum(row.number("seconds") for row in done) / 60, 1),
+        "minutes": round(sum(row.number("seconds") for row in finished_runs) / 60, 1),
         "wall seconds": wall_seconds([(row.provenance.started, row.provenance.finished) for row in done]),
         "changes": dict(records.plan.changes),
         "ids": {} if records.plan.search else ids(done),
@@ -658,7 +659,7 @@ def planned(study: Study | Search, preset: str) -> str:
     """Return the number of runs of a preset, or the budget of a search."""
     if isinstance(study, Search):
         return str(make_plan(study, preset).budget)
-    return str(len(make_plan(study, preset).runs))
+    return str(len({run.id for run in make_plan(study, preset).runs}))
 
 
 def provenance(content: dict[str, Any]) -> str:

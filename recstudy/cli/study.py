@@ -376,7 +376,7 @@ def _settled(plan: Plan, runs: Sequence[Run], results: Results, changed: Outdate
     """Return a line if nothing remains to run; otherwise an empty text. It loads neither torch nor Ray."""
     if not plan.is_search:
         is_finished = all(run.id in changed.finished for run in runs)
-        return f"{plural(len(runs), 'run')}: all finished before" if is_finished else ""
+        return f"{plural(len({run.id for run in runs}), 'run')}: all finished before" if is_finished else ""
     log = TrialLog(plan, results)
     if not log.params or not log.is_settled():
         return ""

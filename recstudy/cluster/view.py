@@ -127,8 +127,9 @@ class View(Listener):
         self.begin("starting the first run")
 
     def planned(self, runs: Sequence[Run], unfinished: Sequence[Run]) -> None:
-        finished = len(runs) - len(unfinished)
-        self.say(f"{plural(len(runs), 'run')}: {finished} finished before, {self._expect(unfinished)}")
+        count = len({run.id for run in runs})  # variants with equal settings share their runs
+        finished = count - len(unfinished)
+        self.say(f"{plural(count, 'run')}: {finished} finished before, {self._expect(unfinished)}")
 
     def searching(self, plan: Plan, run_count: int, unfinished: Sequence[Run]) -> None:
         """Print the start of a search with `run_count` known runs, of which some are unfinished."""
@@ -146,7 +147,7 @@ class View(Listener):
 
     def extended(self, runs: Sequence[Run], unfinished: Sequence[Run], reasons: Sequence[str]) -> None:
         """Print an additional block of a study that runs until its questions are decided, and why it runs."""
-        count = plural(len(runs), "additional run")
+        count = plural(len({run.id for run in runs}), "additional run")
         first = f"Not decided yet: {count}, {self._expect(unfinished)}: {_join_names(runs)}"
         self.say("\n".join([first, *reasons]))
 

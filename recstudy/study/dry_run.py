@@ -109,7 +109,7 @@ def print_plan(
         terminal.print(_ranges(plan.space), table, tried)
     else:
         variants = plural(len({run.variant for run in runs}), "variant")
-        terminal.print(f"{heading}{variants}, {plural(len(rows), 'run')}", table, sep="\n")
+        terminal.print(f"{heading}{variants}, {plural(len({row.id for row in rows}), 'run')}", table, sep="\n")
     for line in notes:
         terminal.print(line, soft_wrap=True)
 
@@ -152,7 +152,9 @@ def price_lines(
         gpus: The GPUs of the cluster; 0 if they are unknown, which gives the price of `GPUS`.
     """
     gpus = gpus or GPUS
-    program, todo = plan.base.program, [run for run in runs if run.id not in finished]
+    program = plan.base.program
+    # variants with equal settings share their runs
+    todo = [*{run.id: run for run in runs if run.id not in finished}.values()]
     count = len(todo)
     # Later trials are assumed to cost the same as the first ones. A budget in hours is the cost itself.
     if plan.is_search:

@@ -88,6 +88,24 @@ def test_an_option_without_effect_and_a_study_of_the_same_name_are_noted(tmp_pat
     assert note in second.stdout
 
 
+def test_runs_that_variants_share_are_counted_once(tmp_path):
+    file = write_study(tmp_path, "mine.py", "[1, 2]")
+    variants = "[Variant(name, {'depth': 1 + (name == 'c')}) for name in 'abc']"
+    text = (
+        file.read_text().replace("Study, grid", "Study, Variant").replace('grid({"depth": [1, 2]})', variants)
+    )
+    file.write_text(text)
+
+    outputs = [run_file(file, *words).stdout.splitlines() for words in (("--dry-run",), (), ())]
+
+    assert [lines[0] for lines in outputs] == [
+        "own, preset default: 3 variants, 2 runs",
+        "2 runs: 0 finished before, 2 to run",
+        "2 runs: all finished before",
+    ]
+    assert outputs[0][-1].startswith("Price: 2 runs")
+
+
 def test_files_of_one_name_in_two_folders_are_both_named(tmp_path):
     """Their programs have one name, so their ids tell only settings apart."""
     files = []
