@@ -16,9 +16,9 @@ tasks whose grids are at most 10x10, of which 77 are evaluation tasks. One more 
 there, so the intervals stay wide however many seeds run. Quick makes no claim. Its networks of 400,000
 weights solve next to nothing after two epochs. It tests the whole path from the files to the attempts.
 
-Cost: quick (the subset, real data), 40 minutes on 2 cores (measured); standard (the subset), an hour of one
-GPU; paper, 74 to 321 EFLOP a run, on four GPUs with up to 67 GB each: 27 days on
-eight GPUs by --dry-run. TRM-Att on ARC-AGI-1 with one seed takes two days on four.
+Cost: quick (the subset, real data), 43 minutes in one process (measured); standard (the subset), an hour of
+one GPU; paper, 74 to 321 EFLOP a run, on four GPUs with up to 67 GB each: 27 days on eight GPUs by --dry-run.
+TRM-Att on ARC-AGI-1 with one seed takes two days on four.
 
     python studies/arc_agi.py --data DIR
     python studies/arc_agi.py --preset paper --data DIR

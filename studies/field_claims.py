@@ -30,7 +30,8 @@ numbers are in `papers/replications.csv`. Two papers are about sequences: 2604.2
 of a block are worth r^0.46 blocks in language models, and 2603.08082 finds no gain from an autoregressive TRM
 at matched compute. The study recursion_or_depth tests this on images and Sudokus.
 
-Cost: quick (synthetic 6x6 Sudokus), 28 minutes on 2 cores (measured); standard (9x9), a day of one GPU.
+Cost: quick (synthetic 6x6 Sudokus), an hour in one process for up to five seeds (measured); standard (9x9), a
+day of one GPU.
 
     python studies/field_claims.py
     python studies/field_claims.py --preset standard
@@ -38,7 +39,7 @@ Cost: quick (synthetic 6x6 Sudokus), 28 minutes on 2 cores (measured); standard 
 
 from typing import Any
 
-from recstudy import Claim, Interaction, Resources, Study, Variant, leave_one_out, main
+from recstudy import Claim, Resources, Study, Variant, leave_one_out, main
 from recstudy.recursive import TRM, AtTest, RunConfig, Sudoku, TrainConfig
 from recstudy.report import Curve, LearningCurves, Part, Table
 
@@ -146,7 +147,12 @@ def claims(trajectories: int, copies: int, puzzles: str) -> list[Claim]:
     vote, any_copy = at_test("voted_exact_accuracy", copies), at_test("any_copy_exact_accuracy", copies)
     surest = at_test("noisy_exact_accuracy", trajectories)
     findings: list[tuple[str, float, Any, Any]] = [  # sentence, published points, lower side, higher side
-        (f"2512.11847: a vote of {copies} copies solves more than one", 10.75, baseline, vote),
+        (
+            f"2512.11847, of 1,000 copies on ARC-AGI: a vote of {copies} solves more than one",
+            10.75,
+            baseline,
+            vote,
+        ),
         (f"Aakash: any of {copies} copies solves more than one", 10.0, baseline, any_copy),
         ("HRM, CGAR, EqR: 64 segments at test solve more than 16", 5.0, early, late),
         (
@@ -158,10 +164,10 @@ def claims(trajectories: int, copies: int, puzzles: str) -> list[Claim]:
         ("EqR: noise makes a single trajectory worse", 9.4, at_test("noisy_exact_accuracy", 1), baseline),
         ("EqR: a random start in training solves more", 1.2, trm, row("random start")),
         (
-            "EqR: a random start and noise in training gain more from 16 to 64 segments",
+            "EqR: with a random start and noise in training, 64 segments solve more than 16",
             6.6,
-            Interaction(of=late, over=early),
-            Interaction(of={**noisy, "eval.depth": 64}, over={**noisy, "eval.depth": 16}),
+            {**noisy, "eval.depth": 16},
+            {**noisy, "eval.depth": 64},
         ),
         ("EqR: halting in training solves more, at equal updates", 8.3, row("no halting in training"), trm),
         ("2608.24136: feedback of the answer solves more", 5.8, trm, row("feedback")),

@@ -11,10 +11,10 @@ Batches of 20 to 30 are best (c), although the paper trains with 16 and 32 (003-
 Caveats: in standard and paper, the peak of 8 experts with top-2 is claimed against each other mixture, and
 each batch of 20 to 30 against each other batch. With top-2, 4 experts are claimed to exceed 2, and 8 to
 exceed 4. Quick compares a batch of 24 with 8 and 32. All batch sizes and depths have one learning rate, as in
-the paper. In the preset paper, images are split one by one, as in 003, so images of one patient may be in
-training and in test (003-13). Epochs are selected by captions of the validation split, with METEOR 1.5, which
-needs Java. Quick uses generated captions, with 2 and 8 experts, and six epochs, in which a batch of 8 has
-three times the updates of 24. It demonstrates the run and shows nothing about the best batch of a full
+the paper. In the preset paper, images are split one by one, as in the paper, so images of one patient may be
+in training and in test (003-13). Epochs are selected by captions of the validation split, with METEOR 1.5,
+which needs Java. Quick uses generated captions, with 2 and 8 experts, and six epochs, in which a batch of 8
+has three times the updates of 24. It demonstrates the run and shows nothing about the best batch of a full
 training.
 
 Cost: quick, 50 minutes on one core for 8 to 10 seeds (measured beside tests); standard (MedPix 2.0), hours of

@@ -11,8 +11,8 @@ whose router learns from the balance loss alone (003-1).
 Published: no number for load balancing.
 
 Caveats: attention maps show where a layer reads, not why a word was chosen. In the preset paper, images are
-split one by one, as in 003, so images of one patient may be in training and in test (003-13). Epochs are
-selected by captions of the validation split, with METEOR 1.5, which needs Java. Quick uses generated
+split one by one, as in the paper, so images of one patient may be in training and in test (003-13). Epochs
+are selected by captions of the validation split, with METEOR 1.5, which needs Java. Quick uses generated
 captions. Quick demonstrates the run and decides no claim: its 95 % interval is ±2.8 points wide, the claim's
 margin is 1.
 
