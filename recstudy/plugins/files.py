@@ -105,9 +105,8 @@ def code_of(content: bytes) -> str:
     except (SyntaxError, ValueError):
         return content.decode(errors="replace")
     # A study's settings are in the ids of its runs already. Its claims, seeds and report change no number.
-    # The main block of another file may be the script of a command.
-    has_study = re.search(rb"\b(Study|Search)\(", content) is not None
-    tree.body = [statement for statement in tree.body if not (has_study and _is_study(statement))]
+    names = _names_of_recstudy(tree)
+    tree.body = [statement for statement in tree.body if not _is_study(statement, names)]
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             node.body = [
@@ -118,14 +117,36 @@ def code_of(content: bytes) -> str:
     return ast.dump(tree)
 
 
-def _is_study(statement: ast.stmt) -> bool:
-    """Tell whether a statement of a module runs a study, or defines one without a lambda."""
+def _names_of_recstudy(tree: ast.Module) -> dict[str, str]:
+    """Return the names by which a module uses recstudy: `recstudy.main` and `main`, if it imports it."""
+    names = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and f"{node.module}.".startswith("recstudy."):
+            names |= {alias.asname or alias.name: alias.name for alias in node.names}
+        elif isinstance(node, ast.Import):
+            for module in (alias.asname or "recstudy" for alias in node.names if alias.name == "recstudy"):
+                names |= {f"{module}.{name}": name for name in ("Study", "Search", "main")}
+    return names
+
+
+def _is_study(statement: ast.stmt, names: Mapping[str, str]) -> bool:
+    """Tell whether a statement of a module only runs a study, or defines one without a lambda.
+
+    Args:
+        statement: The statement.
+        names: The module's names of what it imports from recstudy.
+    """
+
+    def calls(node: ast.AST, *functions: str) -> bool:
+        return isinstance(node, ast.Call) and names.get(ast.unparse(node.func)) in functions
+
     if isinstance(statement, ast.If):
-        return "__name__" in ast.unparse(statement.test)
-    if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.Call):
+        lines = [any(calls(node, "main") for node in ast.walk(line)) for line in statement.body]
+        return "__name__" in ast.unparse(statement.test) and all(lines)
+    if not isinstance(statement, ast.Assign | ast.AnnAssign) or statement.value is None:
         return False
     is_plain = not any(isinstance(node, ast.Lambda) for node in ast.walk(statement))
-    return is_plain and ast.unparse(statement.value.func).rpartition(".")[2] in ("Study", "Search")
+    return is_plain and calls(statement.value, "Study", "Search")
 
 
 def user_files_of(root: Path, modules: Iterable[str], imported: Iterable[str] = ()) -> UserFiles:
@@ -225,7 +246,9 @@ def _imports(content: bytes, package: str) -> Iterator[str]:
         return  # importing it raises the error with file and line
     for node in ast.walk(tree):
         names: list[str] = []
-        if isinstance(node, ast.Import):
+        if isinstance(node, ast.Call) and is_import(node) and isinstance(node.args[0], ast.Constant):
+            names = [str(node.args[0].value)]
+        elif isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             # a level of 1 is the package itself, 2 its parent, and so on
@@ -239,6 +262,24 @@ def _imports(content: bytes, package: str) -> Iterator[str]:
             names = [node.value.partition(":")[0]]
         for name in names:
             yield from _with_packages(name)
+
+
+def is_import(call: ast.Call) -> bool:
+    """Return whether a call imports a module by its name, or executes a text."""
+    function = ast.unparse(call.func).removeprefix("importlib.").removeprefix("runpy.")
+    return bool(call.args) and function in ("import_module", "__import__", "run_path", "run_module", "exec")
+
+
+def computes_imports(content: bytes) -> bool:
+    """Return whether a source imports modules whose names it computes, so that any file may be one."""
+    try:
+        nodes = ast.walk(ast.parse(content))
+    except (SyntaxError, ValueError):
+        return False
+    return any(
+        isinstance(node, ast.Call) and is_import(node) and not isinstance(node.args[0], ast.Constant)
+        for node in nodes
+    )
 
 
 def code_key(*entries: type | str) -> list[str]:

@@ -1,22 +1,25 @@
 """Run a training function of any framework in the worker's process."""
 
+import pickle
 import re
 import shutil
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
+from hashlib import sha256
 from inspect import getclosurevars
 from typing import Any
 
 from recstudy.base.errors import ConfigError, raised_at
 from recstudy.base.values import digest, is_count
-from recstudy.plugins import check_call, import_object, study_file
+from recstudy.plugins import check_call, computes_imports, current_files, import_object, study_file
 from recstudy.programs.attempt import Trial
 from recstudy.programs.base import Program
+from recstudy.programs.inputs import file_digests, files_below
 from recstudy.programs.metric import Metric
 from recstudy.programs.own import OwnProgram, not_finite, number, python_scalar, read_metrics
 from recstudy.programs.trial import peak_memory_mb, record_user_files, reset_process
@@ -137,6 +140,8 @@ class Function(Program):
         title: Name of the program in tables. By default the function's name.
         data: Name of the data set in tables.
         is_synthetic: Whether the data are generated.
+        inputs: Globs of files that the function reads, relative to the study's folder. Runs are not reused
+            after an edit of them, as after one of the code.
 
     Example:
         >>> def train(run):
@@ -149,6 +154,7 @@ class Function(Program):
     title: str = ""
     data: str = ""
     is_synthetic: bool = False
+    inputs: Sequence[str] = ()
 
     def bind(self, settings: Any, metrics: Mapping[str, Metric]) -> "FunctionProgram":
         return FunctionProgram(self, settings, metrics)
@@ -156,7 +162,7 @@ class Function(Program):
     def __reduce__(self) -> tuple[Any, ...]:
         # By name if the study is a file: globals of its module, such as a lock, may not be picklable.
         file, name = study_file(), getattr(self.function, "__qualname__", "")
-        options = (self.name, self.title, self.data, self.is_synthetic)
+        options = (self.name, self.title, self.data, self.is_synthetic, self.inputs)
         if file is not None and getattr(sys.modules["__main__"], name, None) is self.function:
             return import_function, (f"{file.name}:{name}", *options)
         return Function, (self.function, *options)
@@ -231,8 +237,17 @@ class FunctionProgram(TrainingProgram):
         )
 
     def user_files(self) -> dict[str, str]:
-        values = _bound_values(self.function)
-        return {f"values bound to {self.name}": digest(values, 64)} if values else {}
+        """Return digests of bound values and inputs; if modules are imported by computed names, of all code
+        in the study's folder.
+        """
+        files, inputs = current_files(), self.spec.inputs
+        computes = any(map(computes_imports, files.contents.values()))
+        code = files_below(files.root, bool(inputs)) if computes else ()
+        paths = {file for file in code if file.suffix == ".py"}
+        versions = file_digests(files.root, paths, inputs)
+        if values := _bound_values(self.function):
+            versions[f"values bound to {self.name}"] = digest(values, 64)
+        return versions
 
     def execute(self, context: RunContext, trial: Trial) -> Any:
         reset_process(trial.settings.seed, trial.settings.resources.cpus)
@@ -282,6 +297,9 @@ def _bound_values(function: Any) -> list[str]:
     texts = {}
     for name, value in values.items():  # a set has another order in each process
         texts[name] = repr(sorted(map(repr, value)) if isinstance(value, set | frozenset) else value)
+        if "..." in texts[name]:  # a shortened array, tensor or table
+            with suppress(Exception):
+                texts[name] = sha256(pickle.dumps(value)).hexdigest()
     return [f"{name}={text}" for name, text in texts.items() if not re.search(r" at 0x[0-9a-f]+", text)]
 
 

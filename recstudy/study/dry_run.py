@@ -109,7 +109,8 @@ def print_plan(
         terminal.print(_ranges(plan.space), table, tried)
     else:
         variants = plural(len({run.variant for run in runs}), "variant")
-        terminal.print(f"{heading}{variants}, {plural(len({row.id for row in rows}), 'run')}", table, sep="\n")
+        count = plural(len({row.id for row in rows}), "run")
+        terminal.print(f"{heading}{variants}, {count}", table, sep="\n")
     for line in notes:
         terminal.print(line, soft_wrap=True)
 

@@ -169,7 +169,7 @@ def test_runs_that_were_recorded_without_these_digests_stay_usable(tmp_path, mon
 
 def test_the_main_block_of_a_script_counts_and_that_of_a_study_does_not():
     block = "if __name__ == '__main__':\n    main({})\n"
-    study = "study = Study('name')\n" + block
+    study = "from recstudy import Study, main\nstudy = Study('name')\n" + block
 
     assert code_of(block.format(1).encode()) != code_of(block.format(2).encode())
     assert code_of(study.format(1).encode()) == code_of(study.format(2).encode())

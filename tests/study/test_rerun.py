@@ -88,6 +88,8 @@ def test_changed_runs_are_repeated_on_request_and_not_unasked(tmp_path, user_fil
 
 def test_code_is_compared_without_comments_docstrings_layout_and_the_study():
     source = '''"""A study."""
+import recstudy
+from recstudy import Study, main
 def train(run):
     """Train."""
     return {"accuracy": 1.0}
