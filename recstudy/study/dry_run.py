@@ -55,25 +55,31 @@ def print_plan(
     rows = list[PlannedEntry]()
     for run in listed_runs:
         cost, memory = run.config.program.cost(run.config), run.config.program.memory(run.config)
-        row = PlannedEntry(
-            label=run.label,
-            seed=run.seed,
-            id=run.id,
-            params=cost and cost.params,
-            gflops=cost and cost.gflops,
-            train_gflops=cost and cost.train_gflops,
-            memory_gb=memory and memory / 1e9,
-            cached=run.id in finished,
-            changed=outdated.kinds(run.id),
+        rows.append(
+            PlannedEntry(
+                label=run.label,
+                seed=run.seed,
+                id=run.id,
+                params=cost and cost.params,
+                gflops=cost and cost.gflops,
+                train_gflops=cost and cost.train_gflops,
+                memory_gb=memory and memory / 1e9,
+                cached=run.id in finished,
+                changed=outdated.kinds(run.id),
+            )
         )
-        rows.append(row)
     outlook = _outlook(plan, results, until) if until or plan.claims else ()  # which reads all records
     notes = (*outdated.notices, *outlook, *price_lines(plan, runs, finished, results, gpus))
     if as_json:
         search = None
         if log:
-            search = {"definition": plan.definition, "first": plan.first, "tried": len(log.params)}
-            search |= {"made": log.run_count, **dumped(search_record(plan))}
+            search = {
+                "definition": plan.definition,
+                "first": plan.first,
+                "tried": len(log.params),
+                "made": log.run_count,
+                **dumped(search_record(plan)),
+            }
         document = DryRunDocument(
             study=plan.study.name, preset=plan.folder, runs=rows, notes=[*notes], search=search
         )
@@ -90,8 +96,8 @@ def print_plan(
         state = "to run again" if run.id in outdated.rerun_ids else "to run"
         if row.cached:
             state = "finished" + f", of other {' and '.join(row.changed)}" * bool(row.changed)
-        costs = [_words(row.params, ",.0f"), _count(row.gflops), _count(row.train_gflops)]
         price = plan.base.program.price(run.config)
+        costs = [_count(row.params), _count(row.gflops), _count(row.train_gflops)]
         costs += [_words(price and price.pflop, ".3g"), _words(row.memory_gb, ".2g")]
         seed = str(run.seed) if verbose or log else ""
         states.setdefault((run.label, seed, *(costs if is_priced else ())), []).append(state)
@@ -122,12 +128,8 @@ def _ranges(space: Space) -> Table:
             condition = " and ".join(
                 f"{field} is {choices(map(str, values))}" for field, values in conditions
             )
-            table.add_row(
-                *map(
-                    Text,
-                    (family, setting_name(path), f"{range}, where {condition}" if condition else str(range)),
-                )
-            )
+            tried = f"{range}, where {condition}" if condition else f"{range}"
+            table.add_row(Text(family), Text(setting_name(path)), Text(tried))
     return table
 
 

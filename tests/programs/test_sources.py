@@ -10,7 +10,7 @@ import pytest
 from recstudy import Command, CsvFile, JsonFile, LastLine, Metric, Study, Variant, Wandb, Yaml, run
 from recstudy.base.errors import ConfigError
 from recstudy.plugins import gathering
-from recstudy.programs.command import split_words
+from recstudy.programs.command_line import split_words
 from recstudy.programs.sources import CommandOutput
 from recstudy.records import EpochLine, read_log
 
