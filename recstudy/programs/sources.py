@@ -20,7 +20,7 @@ from recstudy.programs.metric import Metric
 
 OFFLINE = Path(__file__).parent / "offline"  # a folder with the stand-in for wandb
 WANDB_LOG = "wandb.jsonl"  # what a script logs to it, in the run's folder
-STEPS = ("epoch", "step")  # groups of a progress pattern that number the steps
+STEPS = ("step", "epoch")  # columns, and groups of a progress pattern, that number the steps
 
 Row = dict[str, Any]  # numbers by name with dots, and their `step`
 
@@ -272,7 +272,7 @@ class CsvFile(LogSource):
                         )
                 row = {name: value for name, value in values.items() if name and isinstance(value, float)}
                 if cells:
-                    rows.append(row | {"step": int(row.get("step", row.get("epoch", len(rows))))})
+                    rows.append(row | {"step": step_of(row, len(rows))})
         # before the running attempt has logged, nobody knows where it continues
         return self.in_order([earlier_rows, last_rows], output) if last_rows or not output.is_running else []
 
@@ -360,6 +360,11 @@ def read_step(pattern: str, line: str, step: int) -> dict[str, Any]:
     if match is None:
         return {}
     values = {name: value for name, value in numbers(match.groupdict()).items() if isinstance(value, float)}
-    for name in STEPS:
-        step = int(values.pop(name, step))
-    return {**values, "step": step}
+    step = step_of(values, step)
+    return {name: value for name, value in values.items() if name not in STEPS} | {"step": step}
+
+
+def step_of(values: Row, step: int) -> int:
+    """Return the number of a step by its `step`, else by its `epoch`; `step` if it has neither."""
+    stated_steps = [values[name] for name in STEPS if math.isfinite(values.get(name, math.nan))]
+    return int(stated_steps[0]) if stated_steps else step
