@@ -177,7 +177,7 @@ class CommandProgram(TrainingProgram):
     def same_as(self, program: Program) -> bool:
         return isinstance(program, CommandProgram) and self.command == program.command
 
-    def check(self, settings: Iterable[RunSettings], *_: Any) -> None:
+    def check(self, settings: Iterable[RunSettings], *data_options: Any) -> None:
         folder, program = Path(self.command.folder), self.words[0]
         if not folder.is_dir():
             raise ConfigError(f"The folder of {self.title} does not exist: {folder}")

@@ -127,7 +127,7 @@ class CommitsProgram(CommandProgram):
             if not (paths[name].is_file() and paths[name].is_relative_to(top))
         }
 
-    def check(self, settings: Iterable[RunSettings], *_: Any) -> None:
+    def check(self, settings: Iterable[RunSettings], *data_options: Any) -> None:
         for word in self.words:
             if Path(word).is_absolute() and git(self.repository, "ls-files", "--", word):
                 raise ConfigError(

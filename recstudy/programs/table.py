@@ -182,14 +182,13 @@ class RunTable:
         self.refuse(column.cells.index(cell), column, f"{problem}. {fix}")
 
 
-def finished_runs(table: RunTable, program: str, score: str = "") -> tuple[dict[str, ImportedRun], list[str]]:
+def finished_runs(table: RunTable, program: str, score: str) -> tuple[dict[str, ImportedRun], list[str]]:
     """Return the runs of a table by run id, and a line for each reason why runs were excluded.
 
     Args:
         table: The table.
         program: The program of the runs.
-        score: The name of the score. A run without a number for it has diverged. By default it is the first
-            metric.
+        score: The name of the score. A run without a number for it has diverged.
 
     Raises:
         ConfigError: A seed or a metric is not a number, or no run is left.
@@ -226,7 +225,6 @@ def finished_runs(table: RunTable, program: str, score: str = "") -> tuple[dict[
             rows_of_items[run_id] = rows
             line = table.lines[row]
             runs[run_id] = ImportedRun(settings=settings, seed=seed, error_class=failure, line=line)
-    score = score or table.with_role(METRIC)[0].name
     runs = {run_id: _run(table, rows_of_items[run_id], run, score) for run_id, run in runs.items()}
     table.note_notations()
     lines = [

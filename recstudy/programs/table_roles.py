@@ -52,10 +52,8 @@ from recstudy.programs.table_refusals import (
     refuse_outcomes,
 )
 
-NO_OPTIONS = TableOptions()
 
-
-def assign(table: RunTable, options: TableOptions = NO_OPTIONS) -> None:
+def assign(table: RunTable, options: TableOptions) -> None:
     """Assign a role to each column: the stated one, else the one of its name. Then reduce lines to runs.
 
     Columns with stated roles come first, in the stated order.
@@ -68,15 +66,21 @@ def assign(table: RunTable, options: TableOptions = NO_OPTIONS) -> None:
     metrics = list(options.metrics)
     if options.last and options.best:
         raise ConfigError("--last and --best choose different lines of a run. Give one of them")
-    stated_items = [options.items] if options.items != "none" else []
-    roles = [(METRIC, metrics), (SETTING, settings), (SEED, [options.seed])]
-    roles += [(ITEM, stated_items), (NEITHER, [options.last])]
-    column_roles = {column: role for role, names in roles for column in map(table.find, filter(None, names))}
-    for column in map(table.find, options.texts):
-        column.is_text = True
-    for column in (column for column in table.columns if column.matches(VERSIONS)):
-        column.is_text = True  # version 1.10 is not 1.1
-    table.columns = [*column_roles, *(column for column in table.columns if column not in column_roles)]
+    items = "" if options.items == "none" else options.items
+    stated = {
+        METRIC: metrics,
+        SETTING: settings,
+        SEED: [options.seed],
+        ITEM: [items],
+        NEITHER: [options.last],
+    }
+    column_roles: dict[Column, str] = {}
+    for role, heads in stated.items():
+        column_roles |= dict.fromkeys(map(table.find, filter(None, heads)), role)
+    texts = [*map(table.find, options.texts)]
+    for column in table.columns:
+        column.is_text = column in texts or column.matches(VERSIONS)  # version 1.10 is not 1.1
+    table.columns = list(dict.fromkeys([*column_roles, *table.columns]))
     stated_roles = {SETTING: settings, METRIC: metrics, UNCLEAR: settings}
     names = {column.name for column in table.columns}
     for column in table.columns:
@@ -373,6 +377,8 @@ def _problem(table: RunTable, is_stated: bool) -> str:
     settings = table.with_role(SETTING)
     metrics = table.with_role(METRIC)
     unclear = table.with_role(UNCLEAR)
+    seeds = table.with_role(SEED)
+    has_seeds = table.count(seeds) > 1
     if sum(column.name.isdigit() for column in unclear) > 1:
         return "columns named by numbers look like seeds, but each run needs its own line. Use pandas.melt"
     if numbered := _numbered(unclear if is_stated else unclear + metrics):
@@ -381,12 +387,12 @@ def _problem(table: RunTable, is_stated: bool) -> str:
         return f"unclear: {choices(column.head for column in unclear)}"
     if not settings or not metrics:
         return f"no column is a {METRIC if settings else SETTING}"
-    if not is_stated and table.count(settings) == len(table.rows) and table.count(table.with_role(SEED)) > 1:
+    if has_seeds and not is_stated and table.count(settings) == len(table.rows):
         return "there are several seeds, but all runs have different settings"
-    for column in settings if table.count(table.with_role(SEED)) > 1 and not is_stated else ():
+    for column in settings if has_seeds and not is_stated else ():
         other_settings = [key for key in settings if key is not column]
         is_alone = 2 * table.count(settings) > len(table.rows) >= 2 * table.count(other_settings)
-        if is_alone and column.numbers and table.decides([*other_settings, *table.with_role(SEED)], column):
+        if is_alone and column.numbers and table.decides(other_settings + seeds, column):
             return f"most seeds have their own {column.head}, as if it were a result"
     for name, count in Counter(column.name for column in (*settings, *metrics)).items():
         if count > 1:

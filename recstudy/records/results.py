@@ -121,8 +121,9 @@ class Results:
         """
         # Only these files are sent, because other local files may be older than their objects.
         with self.mirror.still() if self.mirror else nullcontext():
-            for file in files if fetch and self.mirror else ():
-                self.mirror.pull_file(file)
+            if fetch and self.mirror:
+                for file in files:
+                    self.mirror.pull_file(file)
             yield
             self.send(*files)
 

@@ -61,8 +61,8 @@ def import_table(
     results: Results,
     options: TableOptions,
     claims: ClaimsFile,
-    claims_path: Path | None = None,
-    published_path: Path | None = None,
+    claims_path: Path | None,
+    published_path: Path | None,
 ) -> list[str]:
     """Import the runs of a table into a results folder, and record the plan of their study.
 
