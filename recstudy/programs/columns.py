@@ -205,13 +205,11 @@ class Column:
     def values(self) -> list[Any]:
         """The value of the setting in each row; None where it is not set."""
         # a log of 160,000 lines has few different cells
-        values = {cell: self._value(cell) for cell in {*self.cells}}
+        values: dict[str, Any] = {}
+        for cell in {*self.cells}:
+            text = cell if self.is_plain(cell) else f"{self.notation.readings[cell]!r}"
+            values[cell] = (cell or "(empty)") if self.is_text else value_of(text)
         return [values[cell] for cell in self.cells]
-
-    def _value(self, cell: str) -> Any:
-        if self.is_text:
-            return cell or "(empty)"
-        return value_of(cell if self.is_plain(cell) else f"{self.notation.readings[cell]!r}")
 
     @property
     def keys(self) -> Sequence[Any]:

@@ -126,9 +126,13 @@ class CommandProgram(TrainingProgram):
         self.spec = self.command = command
         self.words = split_words(command.command)
         self.script = name = command.name or Path(script_of(self.words)).name
-        title = command.title or name
         super().__init__(
-            f"{name}: {command.command}", settings, metrics, title, command.data, command.is_synthetic
+            f"{name}: {command.command}",
+            settings,
+            metrics,
+            command.title or name,
+            command.data,
+            command.is_synthetic,
         )
         self._check_placeholders()
         groups = compile_pattern("progress", command.progress).groupindex
@@ -232,8 +236,8 @@ class CommandProgram(TrainingProgram):
         config = self.command.config
         if config is None:
             return ""
-        values, names = flatten(settings), flatten(self.defaults)
-        values = {name: value for name, value in values.items() if name in names}
+        names = flatten(self.defaults)
+        values = {name: value for name, value in flatten(settings).items() if name in names}
         values |= {} if self.names_seed else {config.seed: seed}
         return write_yaml(config.fill(Path(self.command.folder), values))
 

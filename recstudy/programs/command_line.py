@@ -23,9 +23,9 @@ class Placeholders(string.Formatter):
     def get_field(self, field_name: str, args: Any, kwargs: Any) -> tuple[Any, str]:
         """Return the value of a placeholder (ConfigError if the name is unknown)."""
         if field_name not in self.values:
-            near = nearest(field_name, self.values)
             raise ConfigError(
-                f"Unknown placeholder {{{field_name}}}. Known placeholders: {choices(self.values)}.{near}"
+                f"Unknown placeholder {{{field_name}}}. Known placeholders: {choices(self.values)}."
+                f"{nearest(field_name, self.values)}"
             )
         self.used_names.add(field_name)
         return self.values[field_name], field_name

@@ -172,9 +172,9 @@ class OwnProgram(Program):
             if name in RESERVED:
                 raise ConfigError(f"{name!r} is not a setting of {self.title}: {RESERVED[name]}")
             if name not in field_names:
-                near = nearest(name, field_names)
                 raise ConfigError(
-                    f"Unknown setting {name!r}: {self.title} has {choices(field_names) or 'none'}.{near}"
+                    f"Unknown setting {name!r}: {self.title} has {choices(field_names) or 'none'}."
+                    f"{nearest(name, field_names)}"
                 )
         try:
             return TypeAdapter(self.schema).validate_python(dict(settings))

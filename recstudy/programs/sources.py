@@ -360,8 +360,9 @@ def read_step(pattern: str, line: str, step: int) -> dict[str, Any]:
     if match is None:
         return {}
     values = {name: value for name, value in numbers(match.groupdict()).items() if isinstance(value, float)}
-    step = step_of(values, step)
-    return {name: value for name, value in values.items() if name not in STEPS} | {"step": step}
+    return {name: value for name, value in values.items() if name not in STEPS} | {
+        "step": step_of(values, step)
+    }
 
 
 def step_of(values: Row, step: int) -> int:

@@ -232,10 +232,8 @@ def _grid_axes(
                 == len({canonical([values.get(name) for name in names]) for values in settings})
             ) and all(any(depends(axis, [name, *blocks], settings) for name in names) for axis in other_axes):
                 return list(names)
-    return [axis for axis in axes if not _follows(axis, levels, settings)]
-
-
-def _follows(axis: str, levels: Mapping[str, Iterable[Any]], settings: Iterable[Mapping[str, Any]]) -> bool:
-    """Return whether a number follows from a name, such as a model's size. Labels then omit it."""
-    names = [name for name, values in levels.items() if any(isinstance(value, str) for value in values)]
-    return axis not in names and any(depends(axis, [name], settings) for name in names)
+    # labels omit a number that follows from a name, such as a model's size
+    texts = [axis for axis, values in levels.items() if any(isinstance(value, str) for value in values)]
+    return [
+        axis for axis in axes if axis in texts or not any(depends(axis, [name], settings) for name in texts)
+    ]
