@@ -1,13 +1,9 @@
 """The command `recstudy check`."""
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated
-
-from tyro.conf import Positional, arg
 
 from recstudy.base.terminal import console
-from recstudy.cli.options import Folder, data_folder
+from recstudy.cli.options import FileArgument, Folder, data_folder
 from recstudy.programs.base import load_program
 
 
@@ -19,7 +15,7 @@ class CheckCommand:
     counts, every switch, resuming and first losses. Optimizers, losses and augmentations: that they train.
     """
 
-    file: Positional[Annotated[Path, arg(metavar="FILE")]]
+    file: FileArgument
     """A study file or a module."""
     data: Folder = None
     """The folder with the data sets of the examples. Default: RECSTUDY_DATA, else ./data."""

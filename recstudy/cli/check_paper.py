@@ -1,12 +1,8 @@
 """The command `recstudy check-paper`."""
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated
 
-from tyro.conf import Positional, arg
-
-from recstudy.cli.options import Imports, ResultsArgument
+from recstudy.cli.options import FileArgument, Imports, ResultsArgument
 from recstudy.cli.places import studies_of
 
 
@@ -20,7 +16,7 @@ class CheckPaperCommand:
     Example: recstudy check-paper main.tex results/studies/my_study/paper
     """
 
-    paper: Positional[Annotated[Path, arg(metavar="FILE")]]
+    paper: FileArgument
     """The main file of the paper. Its inputs are read too."""
     path: ResultsArgument = "results"
     """A results folder, a study's folder (results/studies/NAME/PRESET), or its URI."""

@@ -2,16 +2,15 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
-from tyro.conf import Positional, arg
+from recstudy.cli.options import FolderArgument
 
 
 @dataclass(frozen=True)
 class CleanCommand:
     """List or remove old checkpoints and leftovers of killed processes."""
 
-    path: Positional[Annotated[Path, arg(metavar="DIR")]] = Path("results")
+    path: FolderArgument = Path("results")
     """A results folder (default: results)."""
     orphans: bool = False
     """Include runs that no study uses, also finished ones."""

@@ -1,14 +1,13 @@
 """`recstudy judge runs.csv`: make a study with page, tables and verdicts from a table of finished runs."""
 
 from dataclasses import dataclass, field, fields
-from pathlib import Path
 from typing import Annotated, ClassVar
 
-from tyro.conf import OmitArgPrefixes, Positional, arg
+from tyro.conf import OmitArgPrefixes, arg
 
 from recstudy.base.terminal import document_output, output, say
-from recstudy.cli.options import File, ForPaper, JsonFlag, Name, ResultsPlace, VerdictFlag
-from recstudy.cli.study import draw_report
+from recstudy.cli.execution import draw_report
+from recstudy.cli.options import File, FileArgument, ForPaper, JsonFlag, Name, ResultsPlace, VerdictFlag
 from recstudy.programs.columns import name_of
 from recstudy.programs.table_files import read_table
 from recstudy.programs.table_metrics import described_metrics
@@ -40,7 +39,7 @@ class JudgeCommand:
         "recstudy judge runs.csv --metrics accuracy:%:10000,loss:lower": "units and test items",
         "recstudy judge runs.csv --claims claims.yaml --paired": "judge stated claims",
     }
-    file: Positional[Annotated[Path, arg(metavar="FILE")]]
+    file: FileArgument
     """A CSV, .jsonl, .json (a list) or Parquet file with a row per run. It has columns for settings, seed and
     metrics."""
     claims: File = None

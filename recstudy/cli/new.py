@@ -16,7 +16,7 @@ from recstudy.base.files import refuse_existing
 from recstudy.base.terminal import say
 from recstudy.base.values import flatten, set_at
 from recstudy.cli.options import Name
-from recstudy.programs.command import script_of, split_words
+from recstudy.programs.command_line import script_of, split_words
 from recstudy.programs.inputs import CODE
 
 WITHOUT_RAY = "" if find_spec("ray") else " --no-ray"  # a base install has no Ray

@@ -8,7 +8,7 @@ from tyro.conf import Positional, arg
 
 from recstudy.base.errors import ConfigError, choices
 from recstudy.base.terminal import say
-from recstudy.cli.options import Imports, Names
+from recstudy.cli.options import File, Imports, Names
 from recstudy.cli.places import studies_of
 
 
@@ -31,7 +31,7 @@ class PublishCommand:
     """An author for CITATION.cff. May be repeated."""
     licence: Annotated[str, arg(metavar="SPDX|URL")] = ""
     """The licence of the bundle, such as CC-BY-4.0. Default: none."""
-    study: Annotated[Path | None, arg(metavar="FILE")] = None
+    study: File = None
     """The study file, if its command does not name it."""
     allow: Names = ()
     """A name of a machine or an account that may be published. May be repeated."""

@@ -8,7 +8,6 @@ from collections.abc import Collection
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from importlib.metadata import version
-from pathlib import Path
 from typing import Annotated, Any
 
 from tyro.conf import Positional, arg
@@ -16,8 +15,17 @@ from tyro.conf import Positional, arg
 from recstudy.base.errors import ConfigError, choices
 from recstudy.base.terminal import document_output, say
 from recstudy.base.values import flatten
-from recstudy.cli.options import Address, Folder, Imports, JsonFlag, ResultsPlace, StudyOptions, data_folder
-from recstudy.cli.study import complete, exit_code, reasons
+from recstudy.cli.execution import complete, exit_code, reasons
+from recstudy.cli.options import (
+    Address,
+    BundleArgument,
+    Folder,
+    Imports,
+    JsonFlag,
+    ResultsPlace,
+    StudyOptions,
+    data_folder,
+)
 from recstudy.plugins import loaded, user_files_of
 from recstudy.programs.base import RunSettings, read_settings
 from recstudy.programs.own import OwnSettings
@@ -42,7 +50,7 @@ class ReproduceCommand:
     Example: recstudy reproduce sudoku_depth.zip depths:1:2
     """
 
-    bundle: Positional[Annotated[Path, arg(metavar="DIR|ZIP")]]
+    bundle: BundleArgument
     """A bundle of `recstudy publish`."""
     cell: Positional[Annotated[str, arg(metavar="CELL|CLAIM")]] = ""
     """TABLE:ROW:COLUMN as in `recstudy explain`, or the beginning of a claim. Default: every finished run."""

@@ -4,7 +4,7 @@ file.
 
 import shlex
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from inspect import cleandoc
 from pathlib import Path
@@ -14,7 +14,6 @@ import tyro
 
 from recstudy.base.errors import EXIT_CODES, ConfigError, PartError, StorageError
 from recstudy.base.terminal import (
-    console,
     document_output,
     environment,
     finish,
@@ -23,11 +22,10 @@ from recstudy.base.terminal import (
     say,
     sigterm_restored,
 )
+from recstudy.cli.execution import check_report, complete, draw_report, exit_code, outdated_runs, reasons
 from recstudy.cli.help import HELP_WORDS, TYRO, print_help
 from recstudy.cli.options import (
     MODEL_OPTIONS,
-    CommonOptions,
-    ForPaper,
     SearchOptions,
     StudyOptions,
     axes,
@@ -40,24 +38,21 @@ from recstudy.papers import by_name
 from recstudy.plugins import frozen_files, refuse_while_loading, study_file
 from recstudy.programs.base import load_program
 from recstudy.programs.metric import using_metrics
-from recstudy.records import Results, Run, is_locked
-from recstudy.records.plans import earlier_runs, record_look
+from recstudy.records import Results, Run
 from recstudy.records.study_schema import folder_of
 from recstudy.report.names import plural
 from recstudy.study.dry_run import price_lines, print_plan
 from recstudy.study.plan import Plan, make_plan
-from recstudy.study.record import earlier_code, namesake_note, plan_record, resumed
-from recstudy.study.repository import code_version, program, user_files, version_text
-from recstudy.study.rerun import Outdated, outdated
+from recstudy.study.record import namesake_note, resumed
+from recstudy.study.repository import program, version_text
 from recstudy.study.search import Search
 from recstudy.study.study import Study
-from recstudy.study.trials import TrialLog, runs_of
+from recstudy.study.trials import runs_of
 from recstudy.study.variants import select
 
 if TYPE_CHECKING:
     from recstudy.programs.facts import InitialWeights
     from recstudy.report.loaded import Loaded
-    from recstudy.study.until import Until
 
 GPU_PRESET = "standard"  # taken by default on a cluster with GPUs
 
@@ -246,7 +241,7 @@ def carry_out(
         until = Until.of(plan, results, options.budget)
     runs = select(runs_of(plan, results), getattr(options, "only", ()))
     if gpus:
-        finished = _outdated(plan, runs, results, options).finished
+        finished = outdated_runs(plan, runs, results, options).finished
         *_, price = "", *price_lines(plan, runs, finished, results, int(gpus))
         say(
             f"Preset {GPU_PRESET}, as the cluster has {plural(int(gpus), 'GPU')}; --preset chooses another."
@@ -258,8 +253,8 @@ def carry_out(
     if options.exit_by_verdict:
         require_claims(bool(plan.claims), bool(study.claims))
     if options.dry_run:
-        changed = _outdated(plan, runs, results, options)
-        _check_report(plan)
+        changed = outdated_runs(plan, runs, results, options)
+        check_report(plan)
         unchecked = plan.base.program.check_data(
             [run.config for run in runs] or [plan.base], data_folder(options.data), begin
         )
@@ -316,106 +311,6 @@ def _cluster_gpus(address: str) -> float:
     return count_gpus(address)
 
 
-@frozen_files()
-def complete(
-    plan: Plan,
-    runs: Sequence[Run],
-    results: Results,
-    options: StudyOptions | SearchOptions,
-    begin: "InitialWeights | None" = None,
-    until: "Until | None" = None,
-) -> tuple[Plan, Sequence[Run]]:
-    """Execute unfinished runs, and further ones of a search or with `until`. Return the final plan and its
-    runs.
-    """
-    from recstudy.cluster.driver import lock_and_record, run_plan
-    from recstudy.cluster.sources import RunOptions
-    from recstudy.cluster.view import View
-
-    changed = _outdated(plan, runs, results, options)
-    if not options.keep:
-        changed.refuse_edited()
-    say(*changed.notices)
-    results.check()
-    storage = options.optuna_storage if isinstance(options, SearchOptions) else ""
-    if not changed.rerun_ids and (settled := _settled(plan, runs, results, changed, storage)):
-        lock_and_record(plan, results, View(console()), data_folder(options.data))
-        print(settled)
-        if not (until and until.next_plan(plan, results)):
-            return plan, runs
-    _check_report(plan)
-    program = plan.base.program
-    if not plan.smoke:
-        say(*program.hints(plan.space.bases.values() if plan.is_search else [run.config for run in runs]))
-    driver_options = RunOptions(
-        options.address,
-        data_folder(options.data),
-        options.download,
-        code_version(),
-        options.log,
-        options.log_losses,
-        options.no_ray,
-        user_files(program),
-    )
-    with View(console()) as view:
-        plan = run_plan(
-            plan,
-            results,
-            driver_options,
-            view,
-            runs,
-            rerun_ids=changed.rerun_ids,
-            until=until,
-            begin=begin,
-            storage=storage,
-        )
-    return plan, runs_of(plan, results) if until or plan.is_search else runs
-
-
-def _settled(plan: Plan, runs: Sequence[Run], results: Results, changed: Outdated, storage: str) -> str:
-    """Return a line if nothing remains to run; otherwise an empty text. It loads neither torch nor Ray."""
-    if not plan.is_search:
-        is_finished = all(run.id in changed.finished for run in runs)
-        return f"{plural(len({run.id for run in runs}), 'run')}: all finished before" if is_finished else ""
-    log = TrialLog(plan, results)
-    if not log.params or not log.is_settled():
-        return ""
-    if storage:
-        from recstudy.study.space import Optimizer
-
-        Optimizer(plan, log.tried(), storage)  # writes there what it lacks
-    counts = f"{log.run_count} runs made before, {len(log.fresh)} with fresh seeds"
-    return f"Budget: {plan.budget} in all; {counts}: nothing is left to run"
-
-
-def reasons(runs: Iterable[Run], results: Results) -> set[str]:
-    """Return the distinct reasons why runs have no result, without runs of other processes."""
-    folders = (results.run(run.id) for run in runs)
-    return {reason for folder in folders if (reason := folder.reason) and not is_locked(folder.lock)}
-
-
-def exit_code(failures: set[str]) -> int:
-    """Return 0 if every run is done, the code of the reason if all others have the same, and 1 if reasons
-    differ.
-
-    Runs that were skipped after failures of other runs count as no reason.
-    """
-    tried = failures - {"not run"}
-    if len(tried) == 1:
-        return EXIT_CODES.get(tried.pop(), 1)
-    return int(bool(failures))
-
-
-def _outdated(plan: Plan, runs: Sequence[Run], results: Results, options: CommonOptions) -> Outdated:
-    earlier_ids: Collection[str] = ()
-    if not plan.is_search:
-        folder = results.study(plan.study.name, plan.folder)
-        earlier_ids = earlier_runs(results, folder, plan.definition, {run.id for run in plan.runs})
-    return outdated(
-        runs, results, data_folder(options.data), options.rerun, earlier_ids, earlier_code(plan, results)
-    )
-
-
 def _check_setup(plan: Plan, runs: Sequence[Run], folder: Path) -> int:
     """Print what the runs need. The exit code is 2 if anything is missing."""
     parts = (*plan.study.by_preset(plan.study.report, plan.preset), *plan.claims)
@@ -431,29 +326,3 @@ def _check_setup(plan: Plan, runs: Sequence[Run], folder: Path) -> int:
         else "The runs need no files."
     )
     return ConfigError.exit_code if missing_count else 0
-
-
-def _check_report(plan: Plan) -> None:
-    """Refuse a report that could not be drawn after the training, and list parts that may fail."""
-    from recstudy.report.writing import check_drawable
-
-    say(*check_drawable(plan_record(replace(plan, seeds=1))))
-
-
-def draw_report(results: Results, study: str, preset: str, options: ForPaper, quiet: bool = False) -> None:
-    """Write the report of a study, and record the look.
-
-    Raises:
-        StorageError: A record is damaged, or the folder cannot be written.
-        ConfigError: A part of the report is invalid.
-        PartError: The report was written without a part.
-    """
-    from recstudy.report.writing import show_report
-
-    with results.drawing(study, preset):
-        results.pull()
-        record_look(results, study, preset)
-        try:
-            show_report(results, study, preset, options.formats, console(quiet), options.paper)
-        finally:
-            results.send(results.study(study, preset) / "report")

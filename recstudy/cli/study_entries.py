@@ -35,16 +35,17 @@ def require_claims(has_claims: bool, states_claims: bool = False) -> None:
         has_claims: Whether there is a claim.
         states_claims: Whether the study file states claims, which this command leaves out.
     """
-    if states_claims and not has_claims:
+    if has_claims:
+        return
+    if states_claims:
         raise ConfigError(
             "--exit-by-verdict needs a claim, but --smoke, --vary or this preset leaves out the study's"
             " claims. Remove one of the options"
         )
-    if not has_claims:
-        raise ConfigError(
-            "--exit-by-verdict needs a claim, but none is stated. State one, such as"
-            " Study(claims=[Claim(...)]) or judge --claims FILE"
-        )
+    raise ConfigError(
+        "--exit-by-verdict needs a claim, but none is stated. State one, such as"
+        " Study(claims=[Claim(...)]) or judge --claims FILE"
+    )
 
 
 def conclude(

@@ -1,12 +1,8 @@
 """The command `recstudy verify`."""
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated
 
-from tyro.conf import Positional, arg
-
-from recstudy.cli.options import JsonFlag
+from recstudy.cli.options import BundleArgument, JsonFlag
 
 
 @dataclass(frozen=True)
@@ -17,7 +13,7 @@ class VerifyCommand:
     of the records, which a paper may print. If something differs, the exit code is 1.
     """
 
-    bundle: Positional[Annotated[Path, arg(metavar="DIR|ZIP")]]
+    bundle: BundleArgument
     """A bundle of `recstudy publish`."""
     json: JsonFlag = False
 

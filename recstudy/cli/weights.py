@@ -9,7 +9,16 @@ from tyro.conf import OmitArgPrefixes, OmitSubcommandPrefixes, Positional, arg, 
 
 from recstudy.base.errors import ConfigError
 from recstudy.base.terminal import say
-from recstudy.cli.options import File, Folder, Name, ResultsPlace, Settings, StudyOptions, settings
+from recstudy.cli.options import (
+    File,
+    Folder,
+    FolderArgument,
+    Name,
+    ResultsPlace,
+    Settings,
+    StudyOptions,
+    settings,
+)
 from recstudy.cli.study import carry_out
 from recstudy.programs.base import load_program
 from recstudy.records import Results
@@ -79,7 +88,7 @@ class Export:
 
     run_id: Positional[Annotated[str, arg(metavar="RUN")]]
     """The id of the run, as on its page and in `recstudy explain`."""
-    folder: Positional[Annotated[Path, arg(metavar="DIR")]]
+    folder: FolderArgument
     """The new folder."""
     family: Annotated[Literal["", "trm", "hrm"], arg(name="as", metavar="trm|hrm")] = ""
     """For whose code: under the names of TRM's or of HRM's authors. Default: recstudy's own."""

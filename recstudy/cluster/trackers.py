@@ -47,24 +47,21 @@ def check_loggers(names: Sequence[str]) -> None:
 class _EventFiles(LoggerCallback):
     """Writes TensorBoard's event files with tensorboardX. Ray's logger would prefix names by `ray/tune/`."""
 
-    def __init__(self) -> None:
-        self._writers: dict[TrackedRun, Any] = {}
-
     def log_trial_start(self, trial: "TrackedRun") -> None:
         from tensorboardX import SummaryWriter
 
-        self._writers[trial] = SummaryWriter(trial.local_path)
+        trial.writer = SummaryWriter(trial.local_path)
 
     def log_trial_result(self, epochs: int, trial: "TrackedRun", result: Mapping[str, float]) -> None:
         for name in result.keys() - {TRAINING_ITERATION}:
-            self._writers[trial].add_scalar(name, result[name], epochs)
-        self._writers[trial].flush()
+            trial.writer.add_scalar(name, result[name], epochs)
+        trial.writer.flush()
 
     def log_trial_end(self, trial: "TrackedRun", failed: bool = False) -> None:
         # TensorBoard's table of hyperparameters: the run's settings and its last numbers
         from tensorboardX.summary import hparams
 
-        with self._writers.pop(trial) as writer:
+        with trial.writer as writer:
             for summary in hparams(trial.config, trial.last_numbers):
                 writer.file_writer.add_summary(summary)
 
@@ -74,7 +71,7 @@ class _TrackioRuns(LoggerCallback):
 
     def __init__(self, study: str, folder: Path) -> None:
         os.environ.setdefault("TRACKIO_DIR", str(folder))  # read at the import
-        self._study, self._runs = study, dict[TrackedRun, Any]()
+        self._study = study
 
     def log_trial_start(self, trial: "TrackedRun") -> None:
         import trackio
@@ -82,15 +79,15 @@ class _TrackioRuns(LoggerCallback):
         options = {"config": trial.config, "embed": False, "auto_log_gpu": False, "auto_log_cpu": False}
         # In a context of its own, because Trackio finishes the current run at exit. It prints each run.
         with redirect_stdout(StringIO()):
-            self._runs[trial] = copy_context().run(trackio.init, self._study, str(trial), **options)
+            trial.writer = copy_context().run(trackio.init, self._study, str(trial), **options)
 
     def log_trial_result(self, epochs: int, trial: "TrackedRun", result: Mapping[str, float]) -> None:
         numbers = {name: value for name, value in result.items() if name != TRAINING_ITERATION}
-        self._runs[trial].log(numbers, step=epochs)
+        trial.writer.log(numbers, step=epochs)
 
     def log_trial_end(self, trial: "TrackedRun", failed: bool = False) -> None:
         with redirect_stdout(StringIO()):
-            self._runs.pop(trial).finish()
+            trial.writer.finish()
 
 
 def _make_callback(name: str, study: str, folder: Path) -> Any:
@@ -200,6 +197,7 @@ class TrackedRun:
     """A run with the attributes of a Tune trial that Ray's loggers use."""
 
     epochs = 0  # finished epochs
+    writer: Any = None  # that of a tracker's package
 
     def __init__(self, run: Run, folder: Path) -> None:
         self._name = str(run)
@@ -277,7 +275,7 @@ class Metrics(Listener):
         self._running.pop(run.id, None)
 
     def on_end(self, run: Run, outcome: Outcome) -> None:
-        self._running.pop(run.id, None)
+        self.on_leave(run)
         self._end_counter.inc(1, {**_tags(self.series(run)), "status": outcome["status"]})
 
     def show(self) -> None:

@@ -7,7 +7,7 @@ pandas.
 import re
 from collections.abc import Callable, Container, Iterable, Sequence
 from datetime import timedelta, timezone
-from functools import cache
+from functools import cache, cached_property
 from math import isfinite, isnan
 from typing import Any, Literal, NoReturn
 
@@ -161,11 +161,20 @@ class Column:
         self.notation = read_numbers(self.texts)
         self.is_boolean = bool(self.texts) and all(cell.lower() in BOOLEANS for cell in set(self.texts))
 
-    @property
+    @cached_property
     def numbers(self) -> list[float]:
         """The numbers of all cells that are numbers."""
         readings = self.notation.readings
         return [readings[cell] for cell in self.texts if cell in readings]
+
+    @property
+    def is_integral(self) -> bool:
+        """Whether all of its numbers are integers. A column of texts has no numbers."""
+        return all(number.is_integer() for number in self.numbers)
+
+    @property
+    def is_varied(self) -> bool:
+        return len({*self.cells}) > 1
 
     @property
     def has_two_readings(self) -> bool:
@@ -192,12 +201,20 @@ class Column:
         """The name of the metric of which the column would be the standard error over test items."""
         return ERRORS.sub("", self.name, count=1) if ERRORS.search(self.name) else ""
 
-    def value(self, row: int) -> Any:
-        """Return the value of a setting in a row; None if it is not set."""
-        cell = self.cells[row]
-        if self.is_text:
-            return cell or "(empty)"
-        return value_of(cell if self.is_plain(cell) else f"{self.notation.readings[cell]!r}")
+    @cached_property
+    def values(self) -> list[Any]:
+        """The value of the setting in each row; None where it is not set."""
+        # a log of 160,000 lines has few different cells
+        values: dict[str, Any] = {}
+        for cell in {*self.cells}:
+            text = cell if self.is_plain(cell) else f"{self.notation.readings[cell]!r}"
+            values[cell] = (cell or "(empty)") if self.is_text else value_of(text)
+        return [values[cell] for cell in self.cells]
+
+    @property
+    def keys(self) -> Sequence[Any]:
+        """The entries by which rows are equal: the values of settings and the seed, the texts of others."""
+        return self.values if self.role in (SETTING, SEED) else self.cells
 
     def is_plain(self, cell: str) -> bool:
         """Return whether a cell is a text, or a number as Python writes it."""
@@ -209,7 +226,8 @@ class Column:
         cell = self.cells[row]
         if self.is_boolean:
             return BOOLEANS.get(cell.lower())
-        return self.notation.readings.get(cell, plain_number(cell))  # nan counts as an empty cell
+        readings = self.notation.readings
+        return readings[cell] if cell in readings else plain_number(cell)  # nan counts as an empty cell
 
     def matches(self, *patterns: re.Pattern[str]) -> bool:
         """Return whether any of the patterns matches the name in lower case."""
@@ -242,8 +260,8 @@ class Column:
         if is_metric != is_usual:
             return METRIC if is_metric else SETTING
         if is_metric:  # `precision` is a share or a number of bits
-            return UNCLEAR if all(number.is_integer() for number in self.numbers) else METRIC
-        return SETTING if len(set(self.cells)) == 1 else UNCLEAR
+            return UNCLEAR if self.is_integral else METRIC
+        return UNCLEAR if self.is_varied else SETTING
 
 
 def is_usual_metric(name: str) -> bool:

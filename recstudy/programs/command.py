@@ -2,14 +2,11 @@
 
 import logging
 import os
-import re
 import shlex
 import shutil
 import signal
-import string
-import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,14 +14,14 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
-from recstudy.base.errors import ConfigError, RunError, choices, nearest
+from recstudy.base.errors import ConfigError, RunError, choices
 from recstudy.base.explained import explained
 from recstudy.base.strict_yaml import write_yaml
 from recstudy.base.values import digest, flatten
 from recstudy.plugins import caller
 from recstudy.programs.attempt import Trial
 from recstudy.programs.base import Program, RunSettings
-from recstudy.programs.facts import InitialWeights
+from recstudy.programs.command_line import Placeholders, script_of, search_path, split_words
 from recstudy.programs.function import LINE, RunContext, TrainingProgram
 from recstudy.programs.inputs import CODE, CONFIGS, Yaml, input_files
 from recstudy.programs.metric import Metric
@@ -32,25 +29,24 @@ from recstudy.programs.own import read_metrics
 from recstudy.programs.process import Process, kept_lines
 from recstudy.programs.settings import Resources
 from recstudy.programs.sources import (
+    STEPS,
     CommandOutput,
     CsvFile,
     JsonFile,
     LastLine,
     Wandb,
     compile_pattern,
-    numbers,
+    read_step,
 )
 from recstudy.programs.trial import NO_MEMORY
-from recstudy.records import Json, Results, read_record, write_json
+from recstudy.records import Json, read_record, write_json
 
 LOG = "output.log"
 # of an attempt that exited with code 0 and without metrics: where its output starts
 KEPT_ATTEMPT = "kept.json"
 log = logging.getLogger(__name__)
-STEPS = ("epoch", "step")  # groups of a progress pattern that number the steps
 TAIL = 20  # last lines of the output in the record of a failure
 LOOK_S = 2.0  # time between two looks at the files that a command writes
-SIGN = re.compile(r"\$[\w({]|`|(?:^|\s)\d?[<>|&;]\S*|;(?=\s|$)")  # of a line that was typed for a shell
 # A shell reports the second code if its child was killed.
 KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
 
@@ -118,23 +114,6 @@ class Command(Program):
         return CommandProgram(self, settings, metrics)
 
 
-class Placeholders(string.Formatter):
-    """A formatter that accepts names with dots and records in `used_names` which names it has used."""
-
-    def __init__(self, values: Mapping[str, Any]) -> None:
-        self.values, self.used_names = values, set[str]()
-
-    def get_field(self, field_name: str, args: Any, kwargs: Any) -> tuple[Any, str]:
-        """Return the value of a placeholder (ConfigError if the name is unknown)."""
-        if field_name not in self.values:
-            near = nearest(field_name, self.values)
-            raise ConfigError(
-                f"Unknown placeholder {{{field_name}}}. Known placeholders: {choices(self.values)}.{near}"
-            )
-        self.used_names.add(field_name)
-        return self.values[field_name], field_name
-
-
 class CommandProgram(TrainingProgram):
     """A command with its settings and metrics."""
 
@@ -147,9 +126,13 @@ class CommandProgram(TrainingProgram):
         self.spec = self.command = command
         self.words = split_words(command.command)
         self.script = name = command.name or Path(script_of(self.words)).name
-        title = command.title or name
         super().__init__(
-            f"{name}: {command.command}", settings, metrics, title, command.data, command.is_synthetic
+            f"{name}: {command.command}",
+            settings,
+            metrics,
+            command.title or name,
+            command.data,
+            command.is_synthetic,
         )
         self._check_placeholders()
         groups = compile_pattern("progress", command.progress).groupindex
@@ -163,7 +146,8 @@ class CommandProgram(TrainingProgram):
 
     def _check_placeholders(self) -> None:
         command, values = self.command.command, flatten(self.defaults)
-        for name in {"folder", *(["config"] if self.command.config else [])} & {*values}:
+        config_names = {"config"} if self.command.config else set()
+        for name in ({"folder"} | config_names) & values.keys():
             raise ConfigError(
                 f"A setting of {self.title} must not be named {name!r}, which is the run's {name}. Rename it"
             )
@@ -175,14 +159,14 @@ class CommandProgram(TrainingProgram):
             *_, used_names = self._fill(0, Path("folder"), values)
         except (ValueError, TypeError) as error:
             raise ConfigError(f"Cannot fill in a placeholder: {error}: {command}") from None
-        for name in ["config"] if self.command.config else values:
+        for name in config_names or values:
             if name not in (*used_names, *self.unfilled):
-                kind = "" if self.command.config else "setting "
+                kind = "" if config_names else "setting "
                 raise ConfigError(f"No placeholder uses the {kind}{name!r}. Add {{{name}}} to {command}")
-        self.has_seed = bool("seed" in used_names or self.command.config)
         self.names_seed = "seed" in used_names
+        self.has_seed = self.names_seed or bool(config_names)
         # the config may name the folder
-        self.command.metrics.check(self.metrics, used_names | ({"folder"} if self.command.config else set()))
+        self.command.metrics.check(self.metrics, used_names | ({"folder"} if config_names else set()))
 
     def _fill(
         self, seed: int, folder: Path, values: Mapping[str, Any]
@@ -197,14 +181,7 @@ class CommandProgram(TrainingProgram):
     def same_as(self, program: Program) -> bool:
         return isinstance(program, CommandProgram) and self.command == program.command
 
-    def check(
-        self,
-        settings: Iterable[RunSettings],
-        results: Results,
-        data: Path,
-        download: bool,
-        begin: InitialWeights | None,
-    ) -> None:
+    def check(self, settings: Iterable[RunSettings], *data_options: Any) -> None:
         folder, program = Path(self.command.folder), self.words[0]
         if not folder.is_dir():
             raise ConfigError(f"The folder of {self.title} does not exist: {folder}")
@@ -224,7 +201,7 @@ class CommandProgram(TrainingProgram):
         if "{" in program:
             return
         executable = folder / program if os.sep in program else program
-        if not shutil.which(executable, path=_search_path()):
+        if not shutil.which(executable, path=search_path()):
             raise ConfigError(f"Program {program!r} of the command is not installed: {self.command.command}")
 
     def hints(self, settings: Iterable[RunSettings]) -> list[str]:
@@ -259,7 +236,8 @@ class CommandProgram(TrainingProgram):
         config = self.command.config
         if config is None:
             return ""
-        values = {name: value for name, value in flatten(settings).items() if name in flatten(self.defaults)}
+        names = flatten(self.defaults)
+        values = {name: value for name, value in flatten(settings).items() if name in names}
         values |= {} if self.names_seed else {config.seed: seed}
         return write_yaml(config.fill(Path(self.command.folder), values))
 
@@ -279,7 +257,7 @@ class CommandProgram(TrainingProgram):
         running = output._replace(is_running=True)
         # os.environ overrides these two, so users can change them
         threads = {"OMP_NUM_THREADS": str(settings.resources.cpus), "PYTHONUNBUFFERED": "1"}
-        environment = {**threads, **os.environ, "PATH": _search_path(), **variables}
+        environment = {**threads, **os.environ, "PATH": search_path(), **variables}
         environment |= command.metrics.environment(running, environment)
         limit, has_left, next_time = "", False, 0.0
         process = Process(
@@ -350,15 +328,14 @@ class CommandProgram(TrainingProgram):
         returned = self.command.metrics.read(output)
         read_metrics(self.title, returned, self.metrics)
         files_after = self._inputs()
-        inputs = {
-            name: sha
-            for name, sha in trial.records.user_files.items()
-            # other files that changed meanwhile are outputs
-            if files.get(name) == files_after.get(name) or name.endswith((*CODE, *CONFIGS))
-        }
-        for name in inputs.keys() & files.keys() & files_after.keys():
-            if files[name] != files_after[name]:  # edited during the run, which may have read both versions
-                inputs[name] = f"{files[name]} {files_after[name]}"
+        inputs = {}
+        for name, sha in trial.records.user_files.items():
+            before, after = files.get(name), files_after.get(name)
+            if before == after:
+                inputs[name] = sha
+            elif name.endswith((*CODE, *CONFIGS)):  # other files that changed meanwhile are outputs
+                # edited during the run, which may have read both versions
+                inputs[name] = f"{before} {after}" if before and after else sha
         write_json(trial.records.files, inputs | self._source)
         return returned
 
@@ -401,54 +378,3 @@ class CommandProgram(TrainingProgram):
                 " stopped. If that is normal, give its Command a time limit, such as minutes=60"
             )
         return ""
-
-
-def split_words(line: str) -> list[str]:
-    """Return the words of a command line (ConfigError if it needs a shell)."""
-    line = re.sub(r"\\\r?\n", " ", line)  # continued in the next line
-    try:
-        words = [re.sub("^~(?=/)", str(Path.home()), word) for word in shlex.split(line)]
-    except ValueError as error:
-        raise ConfigError(f"Cannot split the command into words: {error}: {line}") from None
-    if not words:
-        raise ConfigError("The command is empty. Give one, such as python train.py --lr {lr}")
-    if variable := re.match(r"(\w+)=(.*)", words[0]):
-        raise ConfigError(
-            f"No shell is used, so {words[0]} sets no variable. Use environment={{{variable[1]!r}:"
-            f" {variable[2]!r}}}"
-        )
-    # single quotes protect every sign, double quotes all but $ and `
-    unquoted_line = re.sub("'[^']*'", "", line)
-    if sign := SIGN.search(re.sub('"[^"$`]*"', "", unquoted_line)):
-        raise ConfigError(
-            f"No shell is used, so {sign[0].strip()!r} would be an argument of {script_of(words)}. Remove it,"
-            " quote it, or use: bash -c '...'"
-        )
-    return words
-
-
-def script_of(words: Sequence[str]) -> str:
-    """Return the first word that is a file name, such as `train.py`; else the first word."""
-    return next((word for word in words if re.fullmatch(r"[^-{=][^{=]*\.[A-Za-z_]\w*", word)), words[0])
-
-
-def _search_path() -> str:
-    # this interpreter's folder first, so that `python` runs the study's interpreter
-    return os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
-
-
-def read_step(pattern: str, line: str, step: int) -> dict[str, Any]:
-    """Return the values that a line of the output reports, with their `step`; empty if it reports none.
-
-    Args:
-        pattern: The progress pattern.
-        line: The line.
-        step: The step if the line does not number it.
-    """
-    match = re.search(pattern, line) if pattern else None
-    if match is None:
-        return {}
-    values = {name: value for name, value in numbers(match.groupdict()).items() if isinstance(value, float)}
-    for name in STEPS:
-        step = int(values.pop(name, step))
-    return {**values, "step": step}

@@ -22,11 +22,10 @@ from recstudy.base.files import cache_folder
 from recstudy.base.git import git
 from recstudy.programs.attempt import Trial
 from recstudy.programs.base import RunSettings
-from recstudy.programs.command import Command, CommandProgram, script_of
-from recstudy.programs.facts import InitialWeights
+from recstudy.programs.command import Command, CommandProgram
+from recstudy.programs.command_line import script_of
 from recstudy.programs.function import RunContext
 from recstudy.programs.metric import Metric
-from recstudy.records import Results
 from recstudy.records.locks import locked
 
 COMMIT = "commit"  # the setting of a run
@@ -128,14 +127,7 @@ class CommitsProgram(CommandProgram):
             if not (paths[name].is_file() and paths[name].is_relative_to(top))
         }
 
-    def check(
-        self,
-        settings: Iterable[RunSettings],
-        results: Results,
-        data: Path,
-        download: bool,
-        begin: InitialWeights | None,
-    ) -> None:
+    def check(self, settings: Iterable[RunSettings], *data_options: Any) -> None:
         for word in self.words:
             if Path(word).is_absolute() and git(self.repository, "ls-files", "--", word):
                 raise ConfigError(
@@ -154,7 +146,7 @@ class CommitsProgram(CommandProgram):
                         f"{script} is not in {choices(names)} of {self.repository}: a worktree has the files"
                         " of its commit only. Commit the script"
                     )
-                program.check([], results, data, download, begin)
+                program.check([])
 
     def execute(self, context: RunContext, trial: Trial) -> Any:
         values = dict(trial.settings.settings)

@@ -7,8 +7,9 @@ two of its cells.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, product
 
 SPACES = " '\u00a0\u2009\u2019\u202f"  # of France, Switzerland and the SI
 MINUS = "\N{MINUS SIGN}"  # of papers
@@ -34,6 +35,11 @@ class Notation:
             # 1e-05, inf and nan have neither groups nor a decimal mark
             return None if re.search(r"\d[., ]\d", cell) else plain_number(cell)
         return float(re.sub(rf"[{self.separators}]", "", cell).replace(self.decimal, "."))
+
+    def read_all(self, texts: Mapping[str, str]) -> dict[str, float]:
+        """Return cell -> its number, for each cell whose text has this notation."""
+        readings = {cell: self.read(text) for cell, text in texts.items()}
+        return {cell: number for cell, number in readings.items() if number is not None}
 
 
 NOTATIONS = [Notation(",", "."), Notation(".", ","), Notation(SPACES, "."), Notation(SPACES, ",")]
@@ -78,34 +84,26 @@ def read_numbers(cells: Sequence[str], decimal: str = "") -> Numbers:
     has_point = any("." in cell for cell in plain_numbers)
     if len(plain_numbers) == len(texts) and not (decimal == "," and has_point):
         return Numbers(plain_numbers, decimal="." * has_point)
-    by_notation = {
-        notation: {
-            cell: number for cell, text in texts.items() if (number := notation.read(text)) is not None
-        }
-        for notation in NOTATIONS
-    }
-    if not all(any(cell in readings for readings in by_notation.values()) for cell in texts):
+    by_notation = {notation: notation.read_all(texts) for notation in NOTATIONS}
+    if {*chain(*by_notation.values())} != texts.keys():
         return Numbers(plain_numbers)  # some cells are texts
     signs = {cell.endswith("%"): cell for cell in texts}
     if len(signs) > 1:
         problem = f"{signs[True]!r} has a percent sign and {signs[False]!r} has none"
         return Numbers(plain_numbers, problem=problem, wrong=signs[True])
-    complete = {
-        notation: readings for notation, readings in by_notation.items() if len(readings) == len(texts)
-    }
-    complete = {
-        notation: readings for notation, readings in complete.items() if notation.decimal == decimal
-    } or complete
+    complete = [notation for notation in NOTATIONS if len(by_notation[notation]) == len(texts)]
+    complete = [notation for notation in complete if notation.decimal == decimal] or complete
     if not complete:
         readings = max(by_notation.values(), key=len)
         other_cell = next(cell for cell in texts if cell not in readings)
         problem = f"{next(iter(readings))!r} and {other_cell!r} have different notations"
         return Numbers(plain_numbers, problem=problem, wrong=other_cell)
-    (notation, readings), *other_notations = complete.items()
-    for cell, number in readings.items():
-        for _, other_readings in other_notations:
-            if str(number) != str(other_readings[cell]):
-                values = f"{number:.12g} or {other_readings[cell]:.12g}"
-                return Numbers(plain_numbers, problem=f"{cell!r} can be {values}", wrong=cell)
+    notation, *other_notations = complete
+    readings = by_notation[notation]
+    for cell, other_notation in product(texts, other_notations):
+        number, other_number = readings[cell], by_notation[other_notation][cell]
+        if str(number) != str(other_number):
+            problem = f"{cell!r} can be {number:.12g} or {other_number:.12g}"
+            return Numbers(plain_numbers, problem=problem, wrong=cell)
     has_mark = any(notation.decimal in cell for cell in texts)
     return Numbers(readings, "%" if True in signs else "", notation.decimal if has_mark else "")

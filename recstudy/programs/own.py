@@ -172,9 +172,9 @@ class OwnProgram(Program):
             if name in RESERVED:
                 raise ConfigError(f"{name!r} is not a setting of {self.title}: {RESERVED[name]}")
             if name not in field_names:
-                near = nearest(name, field_names)
                 raise ConfigError(
-                    f"Unknown setting {name!r}: {self.title} has {choices(field_names) or 'none'}.{near}"
+                    f"Unknown setting {name!r}: {self.title} has {choices(field_names) or 'none'}."
+                    f"{nearest(name, field_names)}"
                 )
         try:
             return TypeAdapter(self.schema).validate_python(dict(settings))
@@ -203,13 +203,13 @@ class OwnProgram(Program):
             ConfigError: Another program has the name.
         """
         previous, is_typed = dict.get(PROGRAMS, self.name), module == "__main__" and study_file() is None
-        if not isinstance(previous, OwnProgram) or is_typed:
-            # a program defined at a prompt is sent to workers by value
-            PROGRAMS.set_entry(self.name, self, "recstudy" if is_typed else module)
-        elif not self.same_as(previous):
-            raise ConfigError(f"Two programs are named {self.name!r}. Rename one of them")
-        elif self.differs(previous):  # another study has this program, such as that of a file imported here
-            PROGRAMS.set_entry(self.name, self, module)
+        if isinstance(previous, OwnProgram) and not is_typed:
+            if not self.same_as(previous):
+                raise ConfigError(f"Two programs are named {self.name!r}. Rename one of them")
+            if not self.differs(previous):
+                return  # another study has this program, such as that of a file imported here
+        # a program defined at a prompt is sent to workers by value
+        PROGRAMS.set_entry(self.name, self, "recstudy" if is_typed else module)
 
     def differs(self, program: "OwnProgram") -> bool:
         """Whether another study gives the same program other settings or metrics."""

@@ -20,6 +20,7 @@ from recstudy.programs.metric import Metric
 
 OFFLINE = Path(__file__).parent / "offline"  # a folder with the stand-in for wandb
 WANDB_LOG = "wandb.jsonl"  # what a script logs to it, in the run's folder
+STEPS = ("step", "epoch")  # columns, and groups of a progress pattern, that number the steps
 
 Row = dict[str, Any]  # numbers by name with dots, and their `step`
 
@@ -184,8 +185,13 @@ class LogSource(NamedSource):
             )
 
     @abstractmethod
-    def rows(self, output: CommandOutput) -> list[Row]:
-        """Return the rows that were written so far."""
+    def rows(self, output: CommandOutput, is_strict: bool = False) -> list[Row]:
+        """Return the rows that were written so far.
+
+        Args:
+            output: The output of the command.
+            is_strict: Raise a ConfigError if a value of a metric is no number.
+        """
 
     def in_order(self, attempts: Iterable[Sequence[Row]], output: CommandOutput) -> list[Row]:
         """Return the rows of all attempts of a run.
@@ -200,27 +206,31 @@ class LogSource(NamedSource):
         return rows
 
     def steps(self, output: CommandOutput) -> dict[int, Row]:
+        return self.by_step(self.rows(output), output)
+
+    def by_step(self, rows: Iterable[Row], output: CommandOutput) -> dict[int, Row]:
+        """Return the metrics in these rows, by step."""
         steps = defaultdict[int, Row](dict)
-        for row in self.rows(output):
+        for row in rows:
             for metric, name in self.names(output.metrics).items():
                 if math.isfinite(row.get(name, math.nan)):
                     steps[row["step"]][metric] = row[name]
         return steps
 
     def read(self, output: CommandOutput) -> Any:
+        place, values, rows = self.path or "wandb", Row(), self.rows(output, is_strict=True)
         self.refuse_stale(output)
-        place, values = self.path or "wandb", Row()
         chosen_step: int | str = self.step
-        if not self.rows(output):
+        if not rows:
             raise ConfigError(f"the command wrote nothing to {place}")
         score, metric = next(iter(output.metrics.items()))
-        scores = {step: row[score] for step, row in self.steps(output).items() if score in row}
+        scores = {step: row[score] for step, row in self.by_step(rows, output).items() if score in row}
         if chosen_step == "best" and scores:
             chosen_step = max(scores, key=lambda step: metric.sign * scores[step])
         elif isinstance(chosen_step, int) and chosen_step not in scores:
             steps = choices(map(str, scores)) or "no step"
             raise ConfigError(f"{place} has {score} at {steps}, but not at step {chosen_step}")
-        for row in self.rows(output):
+        for row in rows:
             values |= row if chosen_step in ("last", "best", row["step"]) else {}
         return self.pick(values, output.metrics, place)
 
@@ -243,30 +253,26 @@ class CsvFile(LogSource):
     sources: str | Mapping[str, str] = ""
     step: Literal["last", "best"] | int = "last"
 
-    def read(self, output: CommandOutput) -> Any:
-        columns = {*self.names(output.metrics).values()}
-        for file in self.newest_files(output.folder):
-            lines = [*csv.reader(file.read_text(encoding="utf-8-sig", errors="replace").splitlines())]
-            heads = [*map(dotted, lines[0])] if lines else []
-            if repeated := [head for head in heads if head in columns and heads.count(head) > 1]:
-                raise ConfigError(f"{self.path} has two columns {repeated[0]!r}")
-            for number, cells in enumerate(lines[1:], 2):
-                for head, cell in zip(heads, cells, strict=False):
-                    if head in columns and isinstance(numbers({head: cell})[head], str) and cell.strip():
-                        raise ConfigError(
-                            f"{self.path}, line {number}: {head} is {cell!r}, which is no number"
-                        )
-        return super().read(output)
-
-    def rows(self, output: CommandOutput) -> list[Row]:
+    def rows(self, output: CommandOutput, is_strict: bool = False) -> list[Row]:
         earlier_rows: list[Row] = []
         last_rows: list[Row] = []
+        columns = {*self.names(output.metrics).values()} if is_strict else set()
         for file in self.newest_files(output.folder):
             rows = last_rows if file.stat().st_mtime_ns > output.attempt else earlier_rows
-            for cells in csv.DictReader(file.read_text(encoding="utf-8-sig", errors="replace").splitlines()):
-                values = numbers({dotted(name): cell for name, cell in cells.items() if name})
-                row = {name: value for name, value in values.items() if isinstance(value, float)}
-                rows.append(row | {"step": int(row.get("step", row.get("epoch", len(rows))))})
+            lines = csv.reader(file.read_text(encoding="utf-8-sig", errors="replace").splitlines())
+            heads = [dotted(head) for head in next(lines, [])]
+            if repeated := [head for head in heads if head in columns and heads.count(head) > 1]:
+                raise ConfigError(f"{self.path} has two columns {repeated[0]!r}")
+            for number, cells in enumerate(lines, 2):
+                values = numbers(dict(zip(heads, cells, strict=False)))
+                for head, value in values.items():
+                    if head in columns and isinstance(value, str) and value.strip():
+                        raise ConfigError(
+                            f"{self.path}, line {number}: {head} is {value!r}, which is no number"
+                        )
+                row = {name: value for name, value in values.items() if name and isinstance(value, float)}
+                if cells:
+                    rows.append(row | {"step": step_of(row, len(rows))})
         # before the running attempt has logged, nobody knows where it continues
         return self.in_order([earlier_rows, last_rows], output) if last_rows or not output.is_running else []
 
@@ -312,7 +318,7 @@ class Wandb(LogSource):
                     attempts[int(line.get("attempt") or 0)].append(values | {"step": line["step"]})
         return attempts
 
-    def rows(self, output: CommandOutput) -> list[Row]:
+    def rows(self, output: CommandOutput, is_strict: bool = False) -> list[Row]:
         attempts = self.attempts(output)
         is_silent = output.is_running and output.attempt not in attempts
         return [] if is_silent else self.in_order(attempts.values(), output)
@@ -340,3 +346,26 @@ def compile_pattern(name: str, pattern: str) -> re.Pattern[str]:
         raise ConfigError(
             f"The pattern of {name} is not a valid regular expression: {error}: {pattern}"
         ) from None
+
+
+def read_step(pattern: str, line: str, step: int) -> dict[str, Any]:
+    """Return the values that a line of the output reports, with their `step`; empty if it reports none.
+
+    Args:
+        pattern: The progress pattern.
+        line: The line.
+        step: The step if the line does not number it.
+    """
+    match = re.search(pattern, line) if pattern else None
+    if match is None:
+        return {}
+    values = {name: value for name, value in numbers(match.groupdict()).items() if isinstance(value, float)}
+    return {name: value for name, value in values.items() if name not in STEPS} | {
+        "step": step_of(values, step)
+    }
+
+
+def step_of(values: Row, step: int) -> int:
+    """Return the number of a step by its `step`, else by its `epoch`; `step` if it has neither."""
+    stated_steps = [values[name] for name in STEPS if math.isfinite(values.get(name, math.nan))]
+    return int(stated_steps[0]) if stated_steps else step

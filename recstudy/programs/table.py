@@ -2,9 +2,10 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
+from itertools import repeat
 from math import isfinite, isnan
 from statistics import fmean
 from typing import Any, Literal, NoReturn
@@ -88,11 +89,21 @@ class RunTable:
         self.left_out: Counter[str] = Counter()
         self.notes: list[str] = []
 
-    def key(self, row: int, columns: Iterable[Column]) -> tuple[Any, ...]:
-        """Return the cells of a row: the values of settings and the seed, the texts of other columns."""
-        return tuple(
-            column.value(row) if column.role in (SETTING, SEED) else column.cells[row] for column in columns
-        )
+    def keys(self, columns: Sequence[Column]) -> Iterator[tuple[Any, ...]]:
+        """Yield what each row has in these columns, to find equal rows."""
+        if not columns:
+            return repeat((), len(self.rows))
+        return zip(*(map(column.keys.__getitem__, self.rows) for column in columns), strict=True)
+
+    def count(self, columns: Sequence[Column]) -> int:
+        """Count the different rows of these columns."""
+        return len({*self.keys(columns)})
+
+    def decides(self, keys: Sequence[Column], column: Column) -> bool:
+        """Return whether a column has one value for all rows with equal keys."""
+        values: dict[Any, Any] = {}
+        entries = zip(self.keys(keys), self.keys([column]), strict=True)
+        return all(values.setdefault(key, value) == value for key, value in entries)
 
     def unassigned(self, pattern: re.Pattern[str]) -> list[Column]:
         """Return the columns without a role whose names match."""
@@ -171,14 +182,13 @@ class RunTable:
         self.refuse(column.cells.index(cell), column, f"{problem}. {fix}")
 
 
-def finished_runs(table: RunTable, program: str, score: str = "") -> tuple[dict[str, ImportedRun], list[str]]:
+def finished_runs(table: RunTable, program: str, score: str) -> tuple[dict[str, ImportedRun], list[str]]:
     """Return the runs of a table by run id, and a line for each reason why runs were excluded.
 
     Args:
         table: The table.
         program: The program of the runs.
-        score: The name of the score. A run without a number for it has diverged. By default it is the first
-            metric.
+        score: The name of the score. A run without a number for it has diverged.
 
     Raises:
         ConfigError: A seed or a metric is not a number, or no run is left.
@@ -190,17 +200,17 @@ def finished_runs(table: RunTable, program: str, score: str = "") -> tuple[dict[
     columns, seeds, items = (table.with_role(role) for role in (SETTING, SEED, ITEM))
     shared = {}  # settings of all other runs, for runs that failed before they logged their settings
     for column in columns:
-        values = {column.value(row) for row in table.rows if not table.failures[row]}
+        values = {column.values[row] for row in table.rows if not table.failures[row]}
         if len(values) == 1 and (value := values.pop()) is not None:
             shared[column.name] = value
     for row in table.rows:
         failure = table.failures[row]
         settings = shared.copy() if failure else {}
         for column in columns:
-            if (value := column.value(row)) is not None and (column.cells[row] or not failure):
+            if (value := column.values[row]) is not None and (column.cells[row] or not failure):
                 settings[column.name] = value
         key = (canonical(settings), *(column.cells[row] for column in items))
-        seed = seeds[0].value(row) if seeds else repeats[key]
+        seed = seeds[0].values[row] if seeds else repeats[key]
         repeats[key] += 1
         if type(seed) is not int or not 0 <= seed <= MAX_INTEGER:
             if not failure:
@@ -215,7 +225,6 @@ def finished_runs(table: RunTable, program: str, score: str = "") -> tuple[dict[
             rows_of_items[run_id] = rows
             line = table.lines[row]
             runs[run_id] = ImportedRun(settings=settings, seed=seed, error_class=failure, line=line)
-    score = score or table.with_role(METRIC)[0].name
     runs = {run_id: _run(table, rows_of_items[run_id], run, score) for run_id, run in runs.items()}
     table.note_notations()
     lines = [

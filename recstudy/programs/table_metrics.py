@@ -53,11 +53,12 @@ def _words(words: Sequence[str]) -> dict[str, Any] | None:
     return fields
 
 
-def check_scale(column: Column, numbers: Sequence[float]) -> None:
-    """Refuse shares among the percentages of a score.
+def check_scale(column: Column, described: Mapping[str, MetricFields], numbers: Sequence[float]) -> None:
+    """Refuse shares among the percentages of a score without a stated unit.
 
     Args:
         column: The column of the score.
+        described: The stated fields of all metrics.
         numbers: Its values, those of earlier imports included.
 
     Raises:
@@ -65,7 +66,8 @@ def check_scale(column: Column, numbers: Sequence[float]) -> None:
     """
     shares = [number for number in numbers if 0 < number < 1]
     percentages = [number for number in numbers if number > 1]
-    if not shares or not percentages or max(percentages) > 100:
+    has_unit = stated_fields(column, described).get("unit")
+    if has_unit or not shares or not percentages or max(percentages) > 100:
         return
     # an error of 0.8 % beside one of 5 % is usual
     is_error = column.matches(ERROR_RATES) and min(percentages) > ERROR_RATIO * max(shares)
@@ -125,8 +127,7 @@ def table_metric(column: Column, described: Mapping[str, MetricFields], items: i
         "better": direction_of(column.head),
         "unit": column.notation.unit or ("%" if is_percent else ""),
     }
-    if not overrides.get("unit"):
-        check_scale(column, column.numbers)
+    check_scale(column, described, column.numbers)
     unit = {**usual, **overrides}["unit"]
     usual |= {} if unit == "%" else {"form": ".6g"}  # single runs may differ in the sixth digit
     if items and (column.is_boolean or {*column.numbers} <= {0.0, 1.0}):

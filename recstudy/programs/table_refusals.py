@@ -29,23 +29,13 @@ from recstudy.programs.table import RunTable
 from recstudy.programs.table_options import TableOptions
 
 
-def count_keys(table: RunTable, columns: Sequence[Column]) -> int:
-    """Count the different rows of these columns."""
-    return len({table.key(row, columns) for row in table.rows})
-
-
-def decides(table: RunTable, keys: Sequence[Column], column: Column) -> bool:
-    """Return whether a column has one value for all rows with equal keys."""
-    return count_keys(table, keys) == count_keys(table, [*keys, column])
-
-
 def refuse_long_format(table: RunTable) -> None:
     """Refuse a table with a line for each metric of a run: a mean over accuracy and loss has no meaning."""
     metrics = table.with_role(METRIC)
     values = [column for column in metrics if column.matches(VALUES)]
     for column in table.with_role(SETTING) if metrics else ():
         value = (values or metrics)[0].head
-        if not column.matches(MEASURES) or column.kind or len({*column.cells}) == 1:
+        if not column.matches(MEASURES) or column.kind or not column.is_varied:
             continue
         has_metrics = sum(map(is_usual_metric, map(name_of, {*column.texts}))) > 1
         # trees have the criteria mse and mae
@@ -72,47 +62,49 @@ def refuse_averages(table: RunTable, options: TableOptions) -> None:
 
 def refuse_logged(table: RunTable, options: TableOptions) -> None:
     """Refuse numbers that follow from the step within a run, such as a logged learning rate."""
-    settings = [column for column in table.with_role(SETTING) if len({*column.cells}) > 1]
-    numbers = [column for column in settings if column.kind != SETTING]
-    numbers = [column for column in numbers if not all(number.is_integer() for number in column.numbers)]
+    settings = [column for column in table.with_role(SETTING) if column.is_varied]
     runs = table.with_role(SEED) + table.with_role(ITEM)
     runs += table.unassigned(RUN_IDS)[:1] + table.unassigned(RUN_NAMES)
     for step in table.unassigned(COUNTERS) + [table.find(name) for name in [options.last] if name]:
-        keys = settings
         logged: list[Column] = []
+        keys = settings
         # a logged number hides others until it is found
-        while found := [column for column in numbers if _is_logged(table, column, step, keys, runs)]:
-            logged.append(found[0])
-            keys = [key for key in keys if key is not found[0]]
-            numbers = [column for column in numbers if column is not found[0]]
+        while column := _logged_setting(table, step, keys, runs):
+            logged.append(column)
+            keys = [key for key in settings if key not in logged]
         if logged:
-            heads = choices(column.head for column in logged)
-            names = ",".join(key.head for key in keys) or "A,B"
             raise ConfigError(
-                f"{table.file.name}: {heads}: the numbers change with {step.head} within a run, so they are"
-                f" logged and no setting: --settings {names} --last {step.head}; or name them there, too"
+                f"{table.file.name}: {choices(column.head for column in logged)}: the numbers change with"
+                f" {step.head} within a run, so they are logged and no setting: --settings {_names(keys)}"
+                f" --last {step.head}; or name them there, too"
             )
 
 
-def _is_logged(
-    table: RunTable, column: Column, step: Column, settings: Sequence[Column], runs: Sequence[Column]
-) -> bool:
-    """Return whether a column follows from the step within each run, and several runs share their steps.
+def _logged_setting(
+    table: RunTable, step: Column, settings: Sequence[Column], runs: Sequence[Column]
+) -> Column | None:
+    """Return a setting with fractions that follows from the step within each run.
 
-    Other numbers may be logged, too, or they are settings on which the column depends.
+    The seed, the item, and the name or id of a run (`runs`) distinguish runs, and so do settings. Other
+    settings with fractions may be logged, too, or the setting may depend on them.
     """
-    settings = [key for key in settings if key is not column]
-    texts = [key for key in settings if all(number.is_integer() for number in key.numbers)]
-    for keys in ([*texts, *runs], [*settings, *runs]):
-        if decides(table, keys, column) or not decides(table, [*keys, step], column):
-            continue
-        step_count, run_count, line_count = (
-            count_keys(table, heads) for heads in ([step], keys, [*keys, step])
-        )
-        is_common = step_count < len(table.rows) and decides(table, [step], column)
-        if run_count > 1 and (is_common or line_count == run_count * step_count):
-            return True
-    return False
+    for column in settings:
+        others = [key for key in settings if key is not column]
+        integral = [key for key in others if key.is_integral]
+        for keys in (integral, others) if not column.is_integral and column.kind != SETTING else ():
+            if _follows_step(table, column, step, [*keys, *runs]):
+                return column
+    return None
+
+
+def _follows_step(table: RunTable, column: Column, step: Column, runs: Sequence[Column]) -> bool:
+    """Return whether a column varies within a run, the step decides it there, and runs share their steps."""
+    if table.decides(runs, column) or not table.decides([*runs, step], column):
+        return False
+    step_count, run_count = table.count([step]), table.count(runs)
+    has_one_course = step_count < len(table.rows) and table.decides([step], column)
+    is_complete = table.count([*runs, step]) == run_count * step_count
+    return run_count > 1 and (has_one_course or is_complete)
 
 
 def refuse_outcomes(table: RunTable) -> None:
@@ -121,25 +113,24 @@ def refuse_outcomes(table: RunTable) -> None:
     Otherwise survivors would be compared.
     """
     settings, seeds = table.with_role(SETTING), table.with_role(SEED)
-    has_shared_seeds = 1 < count_keys(table, seeds) < len(table.rows)
+    has_shared_seeds = 1 < table.count(seeds) < len(table.rows)
     for column in reversed(settings):
-        if column.numbers or column.kind == SETTING or count_keys(table, [column]) == 1:
+        if column.numbers or column.kind == SETTING or table.count([column]) == 1:
             continue
         keys = [key for key in settings if key is not column]
         is_result = (
             has_shared_seeds
-            and count_keys(table, keys) > 1
-            and count_keys(table, keys + seeds) == len(table.rows)
-            and not decides(table, keys, column)
+            and table.count(keys) > 1
+            and table.count(keys + seeds) == len(table.rows)
+            and not table.decides(keys, column)
             and not column.matches(USUAL_SETTINGS, BLOCKS)
         )
         if column.matches(OUTCOMES) or is_result:
-            names = ",".join(key.head for key in keys) or "A,B"
             levels = choices(dict.fromkeys(column.cells), 4)
             raise ConfigError(
                 f"{table.file.name}: {column.head} ({levels}) may be a result of each run and no setting:"
-                f" --settings {names}; if it states which runs failed, rename it to state, with cells such as"
-                " finished and failed; if it is a setting, name it there, too"
+                f" --settings {_names(keys)}; if it states which runs failed, rename it to state, with cells"
+                " such as finished and failed; if it is a setting, name it there, too"
             )
 
 
@@ -147,14 +138,19 @@ def refuse_left_out(table: RunTable) -> None:
     """Refuse a left-out column whose levels cross the settings, so that they would count as repetitions."""
     settings = table.with_role(SETTING)
     runs = (*table.with_role(SEED), *table.with_role(ITEM), *table.unassigned(RUN_IDS))
-    variants = count_keys(table, settings)
+    variants = table.count(settings)
     if runs or table.unassigned(RUN_NAMES) or variants == 1:
         return
     for column in (column for column in table.unassigned(BOOKKEEPING) if not column.matches(TIMES)):
-        levels, cells = count_keys(table, [column]), count_keys(table, [*settings, column])
+        levels, cells = table.count([column]), table.count([*settings, column])
         if levels > 1 and cells == variants * levels and len(table.rows) % cells == 0:
-            names = ",".join(key.head for key in settings)
+            names = _names(settings)
             raise ConfigError(
                 f"{table.file.name}: {column.head} would be left out, so its {levels} levels would count as"
                 f" repetitions. --settings {names},{column.head} if it is a setting, else --settings {names}"
             )
+
+
+def _names(columns: Sequence[Column]) -> str:
+    """Return the value of --settings for these columns."""
+    return ",".join(column.head for column in columns) or "A,B"

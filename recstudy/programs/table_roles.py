@@ -45,8 +45,6 @@ from recstudy.programs.table import RunTable
 from recstudy.programs.table_metrics import score_of
 from recstudy.programs.table_options import TableOptions
 from recstudy.programs.table_refusals import (
-    count_keys,
-    decides,
     refuse_averages,
     refuse_left_out,
     refuse_logged,
@@ -54,10 +52,8 @@ from recstudy.programs.table_refusals import (
     refuse_outcomes,
 )
 
-NO_OPTIONS = TableOptions()
 
-
-def assign(table: RunTable, options: TableOptions = NO_OPTIONS) -> None:
+def assign(table: RunTable, options: TableOptions) -> None:
     """Assign a role to each column: the stated one, else the one of its name. Then reduce lines to runs.
 
     Columns with stated roles come first, in the stated order.
@@ -70,15 +66,21 @@ def assign(table: RunTable, options: TableOptions = NO_OPTIONS) -> None:
     metrics = list(options.metrics)
     if options.last and options.best:
         raise ConfigError("--last and --best choose different lines of a run. Give one of them")
-    stated_items = [options.items] if options.items != "none" else []
-    roles = [(METRIC, metrics), (SETTING, settings), (SEED, [options.seed])]
-    roles += [(ITEM, stated_items), (NEITHER, [options.last])]
-    column_roles = {column: role for role, names in roles for column in map(table.find, filter(None, names))}
-    for column in map(table.find, options.texts):
-        column.is_text = True
-    for column in (column for column in table.columns if column.matches(VERSIONS)):
-        column.is_text = True  # version 1.10 is not 1.1
-    table.columns = [*column_roles, *(column for column in table.columns if column not in column_roles)]
+    items = "" if options.items == "none" else options.items
+    stated = {
+        METRIC: metrics,
+        SETTING: settings,
+        SEED: [options.seed],
+        ITEM: [items],
+        NEITHER: [options.last],
+    }
+    column_roles: dict[Column, str] = {}
+    for role, heads in stated.items():
+        column_roles |= dict.fromkeys(map(table.find, filter(None, heads)), role)
+    texts = [*map(table.find, options.texts)]
+    for column in table.columns:
+        column.is_text = column in texts or column.matches(VERSIONS)  # version 1.10 is not 1.1
+    table.columns = list(dict.fromkeys([*column_roles, *table.columns]))
     stated_roles = {SETTING: settings, METRIC: metrics, UNCLEAR: settings}
     names = {column.name for column in table.columns}
     for column in table.columns:
@@ -137,8 +139,8 @@ def _find_seed(table: RunTable) -> None:
         ConfigError: Several seeds vary, and do not vary together, so runs are not independent.
     """
     columns = table.with_role(SEED) + table.unassigned(OTHER_SEEDS) + table.unassigned(SEEDS)
-    seeds = [column for column in columns if len(set(column.cells)) > 1]
-    if len({len(set(column.cells)) for column in seeds} | {count_keys(table, seeds)}) > 1:
+    seeds = [column for column in columns if column.is_varied]
+    if len({len(set(column.cells)) for column in seeds} | {table.count(seeds)}) > 1:
         raise ConfigError(
             f"{table.file.name}: {choices(column.head for column in seeds)} vary, and runs that share one of"
             f" them are not independent. Average over the others, and name one: --seed {seeds[0].head}; or,"
@@ -193,7 +195,7 @@ def _check_columns(table: RunTable, options: TableOptions) -> None:
     settings, blocks = table.with_role(SETTING), [*map(name_of, options.blocks)]
     for item in table.with_role(ITEM):
         is_alone = len({*item.cells}) == len(item.cells) and not options.items
-        if is_alone and any(len({*column.cells}) > 1 for column in settings + table.with_role(SEED)):
+        if is_alone and any(column.is_varied for column in settings + table.with_role(SEED)):
             raise ConfigError(
                 f"{table.file.name}: no two lines share their {item.head}. If it numbers the lines, state"
                 f" --items none; if it names test items, state --items {item.head}"
@@ -211,7 +213,7 @@ def _check_columns(table: RunTable, options: TableOptions) -> None:
 
 def _check_empty(table: RunTable) -> None:
     """Refuse levels that stand in the first line of a group only, as in a spreadsheet with merged cells."""
-    columns = [column for column in table.with_role(SETTING) if len({*column.cells}) > 1]
+    columns = [column for column in table.with_role(SETTING) if column.is_varied]
     if not columns or table.with_role(SEED) or table.unassigned(RUN_IDS) or table.unassigned(RUN_NAMES):
         return
     rows = [row for row in table.rows if not table.failures[row]]
@@ -227,7 +229,7 @@ def _check_levels(table: RunTable) -> None:
     for column in table.with_role(SETTING):
         first_rows: dict[Any, int] = {}
         for row in table.rows:
-            value = column.value(row)
+            value = column.values[row]
             # 0.30000000000000004 is 0.3 in all names of variants
             level = float(f"{value:.12g}") if isinstance(value, float) else value
             first, cell = first_rows.setdefault(level, row), column.cells[row]
@@ -267,13 +269,12 @@ def _choose_lines(table: RunTable, options: TableOptions, keys: Sequence[Column]
     if options.last:
         _merge(table, [*keys, counter])
     lines: dict[tuple[Any, ...], tuple[float, int]] = {}  # of each run: the largest number, and its row
-    for row in table.rows:
+    for row, key in zip(table.rows, table.keys(keys), strict=True):
         number = counter.number(row)
         if number is None or isnan(number):
             if options.last or counter.cells[row].lower() not in EMPTY:
                 table.refuse_number(counter, counter.cells[row])
             continue
-        key = table.key(row, keys)
         lines[key] = max(lines.get(key, (-inf, row)), (sign * number, row), key=itemgetter(0))
     rule = f"line with the {'highest' if sign > 0 else 'lowest'} {counter.head}"
     option = f"--best {counter.head}"
@@ -287,10 +288,10 @@ def _choose_lines(table: RunTable, options: TableOptions, keys: Sequence[Column]
     elif options.best and counter.role == METRIC:
         note += f", so {counter.head} itself is the best of several lines"
     table.notes.append(note)
-    chosen_rows = {key: row for key, (_, row) in lines.items()}
-    for row, column in product(table.rows, metrics):
-        chosen_row = chosen_rows.get(table.key(row, keys), row)
-        if column.number(row) is not None and not column.cells[chosen_row]:
+    rows_and_keys = zip(table.rows, table.keys(keys), strict=True)
+    for (row, key), column in product(rows_and_keys, metrics):
+        _, chosen_row = lines.get(key, (0, row))
+        if not column.cells[chosen_row] and column.number(row) is not None:
             empty = [metric for metric in metrics if not metric.cells[chosen_row]]
             heads = [metric.head for metric in empty if metric.number(row) is not None]
             table.refuse(
@@ -299,7 +300,7 @@ def _choose_lines(table: RunTable, options: TableOptions, keys: Sequence[Column]
                 f"the cell is empty, but line {table.lines[row]} of this run has a value. Judge metrics that"
                 f" share their lines: --metrics {','.join(heads)}, so that lines without them do not count",
             )
-    table.rows = sorted(chosen_rows.values())
+    table.rows = sorted(row for _, row in lines.values())
 
 
 def _merge(table: RunTable, keys: Sequence[Column]) -> None:
@@ -309,17 +310,20 @@ def _merge(table: RunTable, keys: Sequence[Column]) -> None:
     compared = [column for column in table.columns if not column.head.lower().startswith("unnamed:")]
     groups: dict[Any, dict[Any, int]] = {}
     repeated: dict[int, str] = {}
-    for row in table.rows:
+    for row, key, cells in zip(table.rows, table.keys(keys), table.keys(compared), strict=True):
         failure = table.failures[row]
-        group = groups.setdefault((failure, table.key(row, keys)), {})
-        cells = row if failure and not is_run else table.key(row, compared)
-        equal_row = group.setdefault(cells, row)
+        group = groups.setdefault((failure, key), {})
+        equal_row = group.setdefault(row if failure and not is_run else cells, row)
         known_row = next(iter(group.values())) if equal_row == row else equal_row
         if is_run and equal_row != row:
             repeated[equal_row] = f"{repeated.get(equal_row, table.lines[equal_row])}={table.lines[row]}"
         elif failure or known_row == row:
             continue
-        elif is_run or known_row == equal_row or table.key(known_row, steps) != table.key(row, steps):
+        elif (
+            is_run
+            or known_row == equal_row
+            or any(step.cells[known_row] != step.cells[row] for step in steps)
+        ):
             table.refuse_lines(known_row, row, keys)
     table.rows = sorted(row for group in groups.values() for row in group.values())
     if repeated:
@@ -330,8 +334,8 @@ def _leave_out(table: RunTable) -> None:
     """Exclude files of single runs. Other texts that differ in each row may be settings or names."""
     count = len(table.rows)
     settings = table.with_role(SETTING)
-    texts = [column for column in settings if not column.numbers and count_keys(table, [column]) == count]
-    if 1 < count_keys(table, [column for column in settings if column not in texts]) < count:
+    texts = [column for column in settings if not column.numbers and table.count([column]) == count]
+    if 1 < table.count([column for column in settings if column not in texts]) < count:
         for column in texts:
             column.role = NEITHER if column.matches(FILES) else UNCLEAR
 
@@ -343,14 +347,14 @@ def _leave_out_results(table: RunTable) -> None:
     """
     items, roles = table.with_role(ITEM), (SETTING, UNCLEAR, SEED)
     columns = [column for column in table.columns if column.role in (SETTING, UNCLEAR) and items]
-    columns = [column for column in columns if len({*column.cells}) > 1 and not column.matches(BLOCKS)]
+    columns = [column for column in columns if column.is_varied and not column.matches(BLOCKS)]
     columns.sort(key=lambda column: len({*column.cells}), reverse=True)
-    if count_keys(table, items) < len(table.rows):
+    if table.count(items) < len(table.rows):
         for column in columns:
-            column.role = NEITHER if decides(table, items, column) else column.role
+            column.role = NEITHER if table.decides(items, column) else column.role
     for column in columns:
         keys = [key for key in table.columns if key.role in roles and key is not column]
-        if decides(table, [*keys, *items], column) and not decides(table, keys, column):
+        if table.decides([*keys, *items], column) and not table.decides(keys, column):
             column.role = NEITHER
 
 
@@ -373,6 +377,8 @@ def _problem(table: RunTable, is_stated: bool) -> str:
     settings = table.with_role(SETTING)
     metrics = table.with_role(METRIC)
     unclear = table.with_role(UNCLEAR)
+    seeds = table.with_role(SEED)
+    has_seeds = table.count(seeds) > 1
     if sum(column.name.isdigit() for column in unclear) > 1:
         return "columns named by numbers look like seeds, but each run needs its own line. Use pandas.melt"
     if numbered := _numbered(unclear if is_stated else unclear + metrics):
@@ -381,16 +387,12 @@ def _problem(table: RunTable, is_stated: bool) -> str:
         return f"unclear: {choices(column.head for column in unclear)}"
     if not settings or not metrics:
         return f"no column is a {METRIC if settings else SETTING}"
-    if (
-        not is_stated
-        and count_keys(table, settings) == len(table.rows)
-        and count_keys(table, table.with_role(SEED)) > 1
-    ):
+    if has_seeds and not is_stated and table.count(settings) == len(table.rows):
         return "there are several seeds, but all runs have different settings"
-    for column in settings if count_keys(table, table.with_role(SEED)) > 1 and not is_stated else ():
+    for column in settings if has_seeds and not is_stated else ():
         other_settings = [key for key in settings if key is not column]
-        is_alone = 2 * count_keys(table, settings) > len(table.rows) >= 2 * count_keys(table, other_settings)
-        if is_alone and column.numbers and decides(table, [*other_settings, *table.with_role(SEED)], column):
+        is_alone = 2 * table.count(settings) > len(table.rows) >= 2 * table.count(other_settings)
+        if is_alone and column.numbers and table.decides(other_settings + seeds, column):
             return f"most seeds have their own {column.head}, as if it were a result"
     for name, count in Counter(column.name for column in (*settings, *metrics)).items():
         if count > 1:

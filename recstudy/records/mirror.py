@@ -109,6 +109,10 @@ class Mirror:
                 path.unlink(missing_ok=True)
                 self._equal.pop(path, None)
 
+    def pull_file(self, path: Path) -> None:
+        """Fetch a file if it has changed in the store, and remove it if the store does not have it."""
+        self.pull((path.name,), path.parent.relative_to(self.root).as_posix())
+
     def _fetch(self, info: Any) -> Path:
         path = self.root / info.path.removeprefix(f"{self.base}/")
         if ".." in path.parts or not path.is_relative_to(self.root):

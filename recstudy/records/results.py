@@ -106,7 +106,7 @@ class Results:
         """Fetch a file that `pull` leaves in the store, and return its path. The file may not exist."""
         if self.mirror is not None and not file.exists():
             with self.mirror.still():
-                self.mirror.pull((file.name,), subfolder=file.parent.relative_to(self.root).as_posix())
+                self.mirror.pull_file(file)
         return file
 
     @contextmanager
@@ -120,11 +120,10 @@ class Results:
             fetch: Fetch them before the block, because other machines may have changed them.
         """
         # Only these files are sent, because other local files may be older than their objects.
-        mirror = self.mirror
-        with mirror.still() if mirror else nullcontext():
-            for file in files if fetch else ():
-                if mirror:
-                    mirror.pull((file.name,), subfolder=file.parent.relative_to(self.root).as_posix())
+        with self.mirror.still() if self.mirror else nullcontext():
+            if fetch and self.mirror:
+                for file in files:
+                    self.mirror.pull_file(file)
             yield
             self.send(*files)
 

@@ -50,11 +50,8 @@ class Budget:
         return cls(amount, "runs")
 
     def __str__(self) -> str:
-        return (
-            f"{self.amount:g} {UNITS[self.unit]}"
-            if self.amount != 1
-            else f"1 {UNITS[self.unit].removesuffix('s')}"
-        )
+        unit = UNITS[self.unit]
+        return f"{self.amount:g} {unit.removesuffix('s') if self.amount == 1 else unit}"
 
 
 class Meter:

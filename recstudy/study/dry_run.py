@@ -52,53 +52,26 @@ def print_plan(
     log = TrialLog(plan, results) if plan.is_search else None
     finished = outdated.finished - outdated.rerun_ids
     listed_runs = [plan.run(0, params) for params in plan.first] if log else runs
-    rows = list[PlannedEntry]()
-    for run in listed_runs:
-        cost, memory = run.config.program.cost(run.config), run.config.program.memory(run.config)
-        row = PlannedEntry(
-            label=run.label,
-            seed=run.seed,
-            id=run.id,
-            params=cost and cost.params,
-            gflops=cost and cost.gflops,
-            train_gflops=cost and cost.train_gflops,
-            memory_gb=memory and memory / 1e9,
-            cached=run.id in finished,
-            changed=outdated.kinds(run.id),
-        )
-        rows.append(row)
+    rows = [_entry(run, run.id in finished, outdated) for run in listed_runs]
     outlook = _outlook(plan, results, until) if until or plan.claims else ()  # which reads all records
     notes = (*outdated.notices, *outlook, *price_lines(plan, runs, finished, results, gpus))
     if as_json:
         search = None
         if log:
-            search = {"definition": plan.definition, "first": plan.first, "tried": len(log.params)}
-            search |= {"made": log.run_count, **dumped(search_record(plan))}
+            search = {
+                "definition": plan.definition,
+                "first": plan.first,
+                "tried": len(log.params),
+                "made": log.run_count,
+                **dumped(search_record(plan)),
+            }
         document = DryRunDocument(
             study=plan.study.name, preset=plan.folder, runs=rows, notes=[*notes], search=search
         )
         document.show(stdout)
         return
-    terminal, table = console(), Table(box=None)
-    # a user's own program states no parameters and FLOPs
-    is_priced = any(row.params is not None for row in rows)
-    names = ("run", "seed") if verbose or log else ("variant", "seeds")
-    for name in (*names, *(COSTS if is_priced else ()), "state"):
-        table.add_column(name, justify="left" if name in (names[0], "state") else "right", no_wrap=True)
-    states = dict[tuple[str, ...], list[str]]()  # by the other cells of a row
-    for run, row in zip(listed_runs, rows, strict=True):
-        state = "to run again" if run.id in outdated.rerun_ids else "to run"
-        if row.cached:
-            state = "finished" + f", of other {' and '.join(row.changed)}" * bool(row.changed)
-        costs = [_words(row.params, ",.0f"), _count(row.gflops), _count(row.train_gflops)]
-        price = plan.base.program.price(run.config)
-        costs += [_words(price and price.pflop, ".3g"), _words(row.memory_gb, ".2g")]
-        seed = str(run.seed) if verbose or log else ""
-        states.setdefault((run.label, seed, *(costs if is_priced else ())), []).append(state)
-    for (label, seed, *costs), row_states in states.items():
-        counts = [f"{count} {state}" for state, count in Counter(row_states).items()]
-        state = row_states[0] if seed else ", ".join(counts)
-        table.add_row(*map(Text, (label, seed or str(len(row_states)), *costs, state)))
+    terminal = console()
+    table = _run_table(plan, listed_runs, rows, outdated, lists_seeds=verbose or plan.is_search)
     heading = f"{plan.study.name}, preset {plan.folder}: "
     if log:
         terminal.print(
@@ -115,6 +88,48 @@ def print_plan(
         terminal.print(line, soft_wrap=True)
 
 
+def _entry(run: Run, is_finished: bool, outdated: Outdated) -> PlannedEntry:
+    cost, memory = run.config.program.cost(run.config), run.config.program.memory(run.config)
+    return PlannedEntry(
+        label=run.label,
+        seed=run.seed,
+        id=run.id,
+        params=cost and cost.params,
+        gflops=cost and cost.gflops,
+        train_gflops=cost and cost.train_gflops,
+        memory_gb=memory and memory / 1e9,
+        cached=is_finished,
+        changed=outdated.kinds(run.id),
+    )
+
+
+def _run_table(
+    plan: Plan, runs: Sequence[Run], rows: Sequence[PlannedEntry], outdated: Outdated, lists_seeds: bool
+) -> Table:
+    """Return the table of the runs, with a line for each variant, or for each run if it `lists_seeds`."""
+    table = Table(box=None)
+    # a user's own program states no parameters and FLOPs
+    is_priced = any(row.params is not None for row in rows)
+    names = ("run", "seed") if lists_seeds else ("variant", "seeds")
+    for name in (*names, *(COSTS if is_priced else ()), "state"):
+        table.add_column(name, justify="left" if name in (names[0], "state") else "right", no_wrap=True)
+    states = dict[tuple[str, ...], list[str]]()  # by the other cells of a row
+    for run, row in zip(runs, rows, strict=True):
+        state = "to run again" if run.id in outdated.rerun_ids else "to run"
+        if row.cached:
+            state = "finished" + f", of other {' and '.join(row.changed)}" * bool(row.changed)
+        price = plan.base.program.price(run.config)
+        costs = [_count(row.params), _count(row.gflops), _count(row.train_gflops)]
+        costs += [_words(price and price.pflop, ".3g"), _words(row.memory_gb, ".2g")]
+        seed = str(run.seed) if lists_seeds else ""
+        states.setdefault((run.label, seed, *(costs if is_priced else ())), []).append(state)
+    for (label, seed, *costs), row_states in states.items():
+        counts = [f"{count} {state}" for state, count in Counter(row_states).items()]
+        state = row_states[0] if seed else ", ".join(counts)
+        table.add_row(*map(Text, (label, seed or str(len(row_states)), *costs, state)))
+    return table
+
+
 def _ranges(space: Space) -> Table:
     table = Table("family", "field", "tried", box=None)
     for family, ranges in space.ranges.items():
@@ -123,12 +138,8 @@ def _ranges(space: Space) -> Table:
             condition = " and ".join(
                 f"{field} is {choices(map(str, values))}" for field, values in conditions
             )
-            table.add_row(
-                *map(
-                    Text,
-                    (family, setting_name(path), f"{range}, where {condition}" if condition else str(range)),
-                )
-            )
+            tried = f"{range}, where {condition}" if condition else f"{range}"
+            table.add_row(Text(family), Text(setting_name(path)), Text(tried))
     return table
 
 

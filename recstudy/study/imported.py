@@ -1,6 +1,6 @@
 """The plan of a study whose runs were imported from a table of finished runs."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from math import prod
@@ -139,14 +139,7 @@ def finished_plan(
     settings = {canonical(run.settings): run.settings for run in runs.values()}
     levels = _levels(list(settings.values()))
     axes = {axis: axis for axis, values in levels.items() if len(values) > 1}
-    names = list(map(name_of, options.blocks)) or [axis for axis in axes if BLOCKS.fullmatch(axis.lower())]
-    names = [] if names == ["none"] else names
-    for block in names:
-        if block not in levels:
-            near = nearest(block, levels)
-            raise ConfigError(f"--blocks {block!r} is no setting: there are {choices(levels)}.{near}")
-    # an axis that follows from blocks, such as the number of classes, is one of them
-    blocks = dict.fromkeys([*names, *(axis for axis in axes if depends(axis, names, settings.values()))])
+    blocks = _blocks(options.blocks, levels, axes, list(settings.values()))
     methods = {canonical([run.get(axis) for axis in axes if axis not in blocks]) for run in settings.values()}
     words = f"; blocks (compared within): {choices(blocks)}" if blocks else ""
     if blocks and len(methods) == 1:
@@ -187,6 +180,25 @@ def finished_plan(
     return replace(plan, finished=planned), words
 
 
+def _blocks(
+    stated_names: Sequence[str],
+    levels: Mapping[str, Collection[Any]],
+    axes: Iterable[str],
+    settings: Sequence[Mapping[str, Any]],
+) -> list[str]:
+    """Return the blocks: those that are stated, else axes with such a name.
+
+    An axis that follows from blocks, such as the number of classes, is one of them.
+    """
+    names = list(map(name_of, stated_names)) or [axis for axis in axes if BLOCKS.fullmatch(axis.lower())]
+    names = [] if names == ["none"] else names
+    for block in names:
+        if block not in levels:
+            near = nearest(block, levels)
+            raise ConfigError(f"--blocks {block!r} is no setting: there are {choices(levels)}.{near}")
+    return list(dict.fromkeys([*names, *(axis for axis in axes if depends(axis, names, settings))]))
+
+
 def _levels(settings: Sequence[Mapping[str, Any]]) -> dict[str, dict[Any, int]]:
     """Return the levels of each setting with their order: numbers sorted, other values as they occur."""
     positions = {}
@@ -220,10 +232,8 @@ def _grid_axes(
                 == len({canonical([values.get(name) for name in names]) for values in settings})
             ) and all(any(depends(axis, [name, *blocks], settings) for name in names) for axis in other_axes):
                 return list(names)
-    return [axis for axis in axes if not _follows(axis, levels, settings)]
-
-
-def _follows(axis: str, levels: Mapping[str, Iterable[Any]], settings: Iterable[Mapping[str, Any]]) -> bool:
-    """Return whether a number follows from a name, such as a model's size. Labels then omit it."""
-    names = [name for name, values in levels.items() if any(isinstance(value, str) for value in values)]
-    return axis not in names and any(depends(axis, [name], settings) for name in names)
+    # labels omit a number that follows from a name, such as a model's size
+    texts = [axis for axis, values in levels.items() if any(isinstance(value, str) for value in values)]
+    return [
+        axis for axis in axes if axis in texts or not any(depends(axis, [name], settings) for name in texts)
+    ]

@@ -190,7 +190,7 @@ def later_record(plan: Plan, results: Results, data: Path | None = None) -> Plan
     started or read (`resumed`).
     """
     record, files = plan_record(resumed(plan, results), data), _files(plan, results)
-    definitions = [plan for plan in map(_readable, sorted(files[0].parent.glob("plan-*.json"))) if plan]
+    definitions = [*filter(None, map(_readable, sorted(files[0].parent.glob("plan-*.json"))))]
     newest, last = map(_readable, files)
     labels = [record.variants[run.variant].label for run in record.runs if record.imported]
     configs = plan.configs if len(plan.configs) <= PRICED else ()
@@ -261,7 +261,7 @@ def resumed(plan: Plan, results: Results) -> Plan:
     as all others have.
     """
     files = results.study(plan.study.name, plan.folder).glob("plan*.json")
-    earlier_plans = [record for record in map(_readable, files) if record]
+    earlier_plans = [*filter(None, map(_readable, files))]
     planned_runs = {run.id: run.seed for record in earlier_plans for run in record.runs}
     most_seeds = max(planned_runs.values(), default=0) + 1
     if most_seeds <= plan.seeds or not plan.variants or plan.base.program.imported:

@@ -33,7 +33,6 @@ from recstudy.programs.table_metrics import (
     check_scale,
     described_metrics,
     score_of,
-    stated_fields,
     table_metric,
 )
 from recstudy.programs.table_options import MetricFields, TableOptions
@@ -62,8 +61,8 @@ def import_table(
     results: Results,
     options: TableOptions,
     claims: ClaimsFile,
-    claims_path: Path | None = None,
-    published_path: Path | None = None,
+    claims_path: Path | None,
+    published_path: Path | None,
 ) -> list[str]:
     """Import the runs of a table into a results folder, and record the plan of their study.
 
@@ -106,9 +105,8 @@ def import_table(
         earlier_imports = read_imported(folder)
         imported = merge_imports(Imported() if options.replace else earlier_imports, table.file, runs)
         for column in table.with_role(METRIC):
-            if not stated_fields(column, options.metrics).get("unit"):
-                values = [run.metrics.get(column.name) for run in imported.runs.values()]
-                check_scale(column, [value for value in values if value is not None])
+            values = [run.metrics.get(column.name) for run in imported.runs.values()]
+            check_scale(column, options.metrics, [value for value in values if value is not None])
         with using_metrics(metrics):
             targets = published_values(published_path.absolute()) if published_path else ()
         program = TableProgram(name, metrics, claims.title, claims.data, imported.files)

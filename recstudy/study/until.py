@@ -194,13 +194,12 @@ class Until:
             is_wall = self.meter.budget.unit == "h"
             share = wall_share(records.rows) if is_wall else self.meter.gpus
             run_hours = [_hours(rows, wall=True) for rows in records.by_variant]
-            hours = [None if mean is None else mean * (share or 1.0) for mean in run_hours]
-            known_prices = [price for price in hours if price is not None]
-            mean = sum(known_prices) / len(known_prices) if known_prices else 0.0
-            prices = [mean if price is None else price for price in hours]
-            # however many run at once, a run takes its own time
-            too_long = [is_wall and (own_hours or 0.0) > budget for own_hours in run_hours]
-            prices = [inf if is_long else price for is_long, price in zip(too_long, prices, strict=True)]
+            known_hours = [hours for hours in run_hours if hours is not None]
+            mean = sum(known_hours) / len(known_hours) if known_hours else 0.0
+            for variant, hours in enumerate(run_hours):
+                prices[variant] = (share or 1.0) * (mean if hours is None else hours)
+                if is_wall and (hours or 0.0) > budget:  # however many run at once, a run takes its own time
+                    prices[variant] = inf
         questions = open_questions(records)
         block = next_block(questions, seeds, self.maximum, prices, budget, records.looks.at_study().maximum)
         self.open_lines = [

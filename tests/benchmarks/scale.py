@@ -63,7 +63,7 @@ ANSWERED = TEXT.format(variants=FEW_VARIANTS, seeds=FEW_SEEDS, epochs=EPOCHS, re
 UP_TO_THE_REPORT = """
 import runpy, sys
 import recstudy.cli.study
-recstudy.cli.study._report = lambda *what: True
+recstudy.cli.study.draw_report = lambda *what: True
 sys.argv = sys.argv[1:]
 runpy.run_path(sys.argv[0], run_name="__main__")
 """

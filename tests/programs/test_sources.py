@@ -10,8 +10,8 @@ import pytest
 from recstudy import Command, CsvFile, JsonFile, LastLine, Metric, Study, Variant, Wandb, Yaml, run
 from recstudy.base.errors import ConfigError
 from recstudy.plugins import gathering
-from recstudy.programs.command import split_words
-from recstudy.programs.sources import CommandOutput
+from recstudy.programs.command_line import split_words
+from recstudy.programs.sources import CommandOutput, read_step
 from recstudy.records import EpochLine, read_log
 
 ACCURACY, LOSS = {"accuracy": Metric("%")}, {"loss": Metric(better="lower")}
@@ -169,6 +169,15 @@ def test_a_log_of_any_size_is_read_up_to_its_last_whole_line(tmp_path, monkeypat
     (tmp_path / "wandb.jsonl").write_text('{"values": {"acc": 1}, "step": 0}\n{"val')
 
     assert Wandb("acc").rows(CommandOutput({}, {}, tmp_path, tmp_path)) == [{"acc": 1, "step": 0}]
+
+
+def test_a_step_that_is_nan_is_counted(tmp_path):
+    """As pandas writes a missing step with `na_rep="nan"`."""
+    (tmp_path / "metrics.csv").write_text("step,epoch,acc\nnan,nan,70\nnan,4,71\n9,4,72\n")
+    rows = CsvFile("metrics.csv", "acc").rows(CommandOutput(ACCURACY, {}, tmp_path, tmp_path))
+
+    assert [(row["step"], row["acc"]) for row in rows] == [(0, 70), (4, 71), (9, 72)]
+    assert read_step("(?P<step>.*) (?P<loss>.*)", "nan 0.5", 3) == {"step": 3, "loss": 0.5}
 
 
 def test_two_files_of_one_name_in_one_attempt_are_both_read(row):

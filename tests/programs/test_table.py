@@ -64,7 +64,7 @@ def assigned_columns(table, **roles) -> tuple[list[str], str, list[str]]:
 
 def imported(table, **roles):
     assign(table, TableOptions(**roles))
-    return finished_runs(table, PROGRAM + "runs")
+    return finished_runs(table, PROGRAM + "runs", table.with_role(METRIC)[0].name)
 
 
 def settings_and_seeds(table, **roles) -> list[tuple]:
@@ -276,7 +276,7 @@ def test_metrics_of_few_levels_are_known_by_their_names(table, heads, metrics):
 
 def test_a_precision_in_bits_is_asked_for(table):
     with pytest.raises(ConfigError, match="unclear: precision"):
-        assign(table("precision,seed,acc\n16,0,0.5\n32,0,0.6\n"))
+        assign(table("precision,seed,acc\n16,0,0.5\n32,0,0.6\n"), TableOptions())
     assert assigned_columns(table("precision,seed,acc\nfp16,0,0.5\nbf16,0,0.6\n"))[0] == ["precision"]
 
 

@@ -15,7 +15,8 @@ from shipped import load
 
 from recstudy.base.errors import EXIT_CODES
 from recstudy.cli import study as study_command
-from recstudy.cli.study import exit_code, main
+from recstudy.cli.execution import exit_code
+from recstudy.cli.study import main
 from recstudy.programs.facts import RunPrice
 from recstudy.records import Results, write_json
 from recstudy.recursive import Digits, RunConfig, TrainConfig, ViTRM

@@ -36,7 +36,7 @@ RUN = Run(0, 0, TINY.run_id, "tiny", TINY)
 def user_files(monkeypatch) -> dict[str, str]:
     """The user files of this process."""
     files = {"mine.py": "now", "net.py": "now"}
-    for place in ("study.rerun", "study.record", "cli.study"):
+    for place in ("study.rerun", "study.record", "cli.execution"):
         monkeypatch.setattr(f"recstudy.{place}.user_files", lambda _: dict(files))
     return files
 

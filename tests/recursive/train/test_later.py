@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from recstudy.base.errors import EXIT_CODES, ConfigError
-from recstudy.cli.study import exit_code, reasons
+from recstudy.cli.execution import exit_code, reasons
 from recstudy.plugins import gathering
 from recstudy.programs.trial import run_trial
 from recstudy.records import Measured, Results, read_record
