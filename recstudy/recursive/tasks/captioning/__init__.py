@@ -23,8 +23,7 @@ from recstudy.recursive.config.parts import PAD
 from recstudy.recursive.config.run import RunConfig
 from recstudy.recursive.config.tasks import TASKS, Labels
 from recstudy.recursive.tasks.captioning import scores
-from recstudy.recursive.tasks.tokens import TokenTask
-from recstudy.recursive.train.task import Task
+from recstudy.recursive.train.task import Task, TokenTask
 
 if TYPE_CHECKING:
     from collections.abc import Callable
