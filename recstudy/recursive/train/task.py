@@ -193,24 +193,6 @@ class Task(TaskKind):
         return {}
 
 
-class TokenTask(Task):
-    """Predict a token at each position: the cells of a grid, or a caption. PAD, or label 0, is not scored."""
-
-    registered_loss = True
-
-    def loss(self, output: "Output", batch: "Batch") -> "Tensor":
-        """Return the mean loss over the tokens of each item in nats, (B,)."""
-        from recstudy.recursive.train.losses import loss_of, token_loss
-
-        return token_loss(output.logits.float(), batch.labels, loss_of(self.config.train), batch.smoothing)
-
-    def right(self, output: "Output", batch: "Batch") -> "Tensor":
-        """Return whether all tokens are right, or their share if halting is learned by shares, (B,)."""
-        from recstudy.recursive.train.losses import token_share
-
-        return token_share(output.logits, batch.labels, exact=self.config.model.exact_halt)
-
-
 def task_of(config: RunConfig) -> Task:
     """Return the task of a run."""
     kind = TASKS[config.task]

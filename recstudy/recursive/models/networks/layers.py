@@ -190,6 +190,22 @@ class GeluMLP(nn.Module):
         return self.down(self.dropout(F.gelu(self.up(x_BSD))))
 
 
+class QHead(nn.Linear):
+    """The halting logits W_q r + b_q of HRM and TRM, (..., D) -> (..., 2), in float32.
+
+    At first W_q = 0 and b_q = (`halt_bias`, -5).
+    """
+
+    def __init__(self, width: int, halt_bias: float = -5.0) -> None:
+        super().__init__(width, 2)
+        nn.init.zeros_(self.weight)
+        self.bias.data = torch.tensor([halt_bias, -5.0])
+
+    def forward(self, r: Tensor) -> Tensor:
+        # A product and a sum, because autocast would compute a linear layer in bfloat16.
+        return (r.float().unsqueeze(-2) * self.weight).sum(-1) + self.bias
+
+
 class TransformerLayer(nn.Module):
     """Attention and feed-forward network as residual branches, with a layer norm before or after each."""
 
@@ -328,6 +344,16 @@ def init_as_clip(layers: nn.ModuleList | nn.Sequential) -> None:
             nn.init.zeros_(linear.bias)
         nn.init.normal_(layer.ffn.up.weight, std=(2 * width) ** -0.5)
         nn.init.normal_(layer.ffn.down.weight, std=branch)
+
+
+def prepend(token: Tensor, tokens_BND: Tensor) -> Tensor:
+    """Put a token (1, D) or (1, 1, D) before the tokens of each image: (B, N, D) -> (B, 1 + N, D)."""
+    return torch.cat([token.expand(len(tokens_BND), -1, -1), tokens_BND], dim=1)
+
+
+def flat_patches(images: Tensor, patch: int) -> Tensor:
+    """Return the pixels of square patches side by side: (B, C, height, width) -> (B, N, C patch^2)."""
+    return F.pixel_unshuffle(images, patch).flatten(2).transpose(1, 2)
 
 
 class PatchEmbedding(nn.Module):
