@@ -119,12 +119,6 @@ class Attention(nn.Module):
         self.out = nn.Linear(inner, width, bias=out_bias)
         self.rotary = rotary  # only if all tokens are read: positions are counted from the first token
 
-    def init_as_torch(self) -> None:
-        """Use the initial weights of `torch.nn.MultiheadAttention`."""
-        nn.init.xavier_uniform_(self.qkv.weight)
-        nn.init.zeros_(self.qkv.bias)
-        nn.init.zeros_(self.out.bias)
-
     def forward(self, x_BSD: Tensor, read: slice = ALL, past: Past | None = None) -> Tensor:
         q_BHRE, k_BHSE, v_BHSE = (by_head(part, self.heads) for part in self._project(x_BSD, read))
         if self.rotary is not None:

@@ -83,7 +83,9 @@ class ViTRMNetwork(Network):
 
 def make_layer(config: ViTRM) -> TransformerLayer:
     attention = Attention(config.width, config.heads, config.dropout)
-    attention.init_as_torch()
+    nn.init.xavier_uniform_(attention.qkv.weight)  # as torch.nn.MultiheadAttention
+    for linear in (attention.qkv, attention.out):
+        nn.init.zeros_(linear.bias)
     ffn = (SwiGLU if config.ffn == "swiglu" else GeluMLP)(config.width, config.hidden_width)
     return TransformerLayer(attention, ffn, config.width, config.norm, config.dropout)
 

@@ -144,8 +144,7 @@ def features(split: Split, backbone: nn.Module, name: str, device: torch.device)
     Args:
         split: any part of an official split; the features of all images of that split are computed.
         backbone: maps pixels from 0 to 255 (B, C, H, W) float32 to (B, F) or (B, P, F), in evaluation mode
-            and on
-            `device`.
+            and on `device`.
         name: name of the backbone with its grid, for the file.
         device: the device that computes.
 
