@@ -111,8 +111,9 @@ def make_optimizers(network: nn.Module, config: TrainConfig) -> list[torch.optim
         optimizers.append(
             SignSGD(tables, lr=config.puzzle_learning_rate, weight_decay=config.puzzle_weight_decay)
         )
-    for group in (group for optimizer in optimizers for group in optimizer.param_groups):
-        group["peak"] = group["lr"]
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            group["peak"] = group["lr"]
     return optimizers
 
 
@@ -229,8 +230,9 @@ def _rates(config: TrainConfig) -> dict[str, Any]:
 def set_learning_rate(optimizers: list[torch.optim.Optimizer], value: float) -> None:
     """Set the learning rate of the first group, and scale every other group's peak by the same factor."""
     share = value / optimizers[0].param_groups[0]["peak"]
-    for group in (group for optimizer in optimizers for group in optimizer.param_groups):
-        group["lr"] = group["peak"] * share
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            group["lr"] = group["peak"] * share
 
 
 @torch.no_grad()
