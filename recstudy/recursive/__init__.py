@@ -25,7 +25,6 @@ from recstudy.recursive.data.caption_sets import (
     Roco,
     RocoV2,
 )
-from recstudy.recursive.data.captioned import Captioned
 from recstudy.recursive.data.captions import CaptionFiles, CaptionFolder, CaptionReader, CaptionRow
 from recstudy.recursive.data.chest_xray14 import FINDINGS, ChestXray14
 from recstudy.recursive.data.dominoes import Dominoes
@@ -35,6 +34,7 @@ from recstudy.recursive.data.phantom_xray import PhantomXray
 from recstudy.recursive.data.puzzle_files import MazeHard, PuzzleFolder, SudokuExtreme
 from recstudy.recursive.data.small_images import Cifar10, Cifar100, Digits, Mnist
 from recstudy.recursive.data.sudoku import Sudoku
+from recstudy.recursive.data.text import Captioned
 from recstudy.recursive.figures.captioner import AttentionMaps, ExpertLoad, ExpertPath, FeatureMaps
 from recstudy.recursive.figures.captions import Alignment, Captions
 from recstudy.recursive.figures.examples import answers_of

@@ -12,20 +12,43 @@ from pydantic import Field, NonNegativeInt
 from recstudy.base.errors import ConfigError
 from recstudy.base.values import digest
 from recstudy.plugins import Registry, check_call, import_object
-from recstudy.programs.settings import Config
+from recstudy.programs.settings import Config, Range
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from recstudy.recursive.config.reader import Labels, Reader
 
+# Field types that several families share: their bounds, and the ranges that a search tries.
 Count = Annotated[int, Field(ge=1)]
 Rate = Annotated[float, Field(ge=0, lt=1)]
+Weight = Annotated[float, Field(ge=0)]  # of a loss
+Depth = Annotated[int, Field(ge=1, le=48)]  # layers
+Repeats = Annotated[int, Field(ge=1, le=64)]  # updates by the same weights
+LevelLayers = Annotated[Depth, Range(1, 6)]  # of one level of a hierarchy
+Layers = Annotated[Depth, Range(1, 4)]  # of one network for all updates
+Cycles = Annotated[Repeats, Range(1, 4)]
+Steps = Annotated[Repeats, Range(1, 8)]
+# The updates of a recursion that have a gradient (`models/networks/recursion.py`).
+GradientMode = Literal["full_bptt", "last_cycle", "one_step"]
 Shape = tuple[int, int, int]  # channels, height, width of an image
 # Mean and deviation of each channel: on a scale of 0 to 1 for integer images, in the unit of the values for
 # float32 images.
 Moments = tuple[tuple[float, ...], tuple[float, ...]]
 PAD = 0  # the padding token of every tokenizer
+
+
+def check_heads(width: int, heads: int, part: str = "model.") -> None:
+    """Raise a ValueError if the heads do not divide the width."""
+    if width % heads:
+        raise ValueError(f"{part}width must be a multiple of {part}heads, but got {width} and {heads}")
+
+
+def patches_and_heads(shape: Shape, patch: int, width: int, heads: int) -> None:
+    """Raise a ValueError if the patches do not tile the image or the heads do not divide the width."""
+    check_heads(width, heads)
+    if shape[1] % patch or shape[2] % patch:
+        raise ValueError(f"model.patch must divide the image's {shape[1]}x{shape[2]} pixels, but got {patch}")
 
 
 class ModelConfig(Config):
@@ -146,6 +169,7 @@ class DataConfig(Config):
     """One data set: which images, how many of them, and which are held out."""
 
     synthetic: ClassVar[bool] = False  # generated data: pages say so at each number from it
+    reader_type: ClassVar["type[Reader] | None"] = None  # reads its files; or define `reader`
 
     name: str
     limit: int | None = Field(None, ge=16)
@@ -277,10 +301,12 @@ class DataConfig(Config):
 
     def reader(self) -> "Reader":
         """Return the reader that loads the data set from files or generates it."""
-        raise ConfigError(
-            f"the data set {self.name!r} has no reader. Define `reader`, which returns a"
-            " recstudy.recursive.Reader"
-        )
+        if self.reader_type is None:
+            raise ConfigError(
+                f"the data set {self.name!r} has no reader. Define `reader`, which returns a"
+                " recstudy.recursive.Reader"
+            )
+        return self.reader_type(self)
 
 
 FAMILIES: Registry[type[ModelConfig]] = Registry("model family")

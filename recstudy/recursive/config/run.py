@@ -140,6 +140,15 @@ class RunConfig(RunSettings):
         return self.train.score or TASKS[self.task].score
 
     @property
+    def depths(self) -> range:
+        """The numbers of supervision steps after which the test set is scored; empty without recursion.
+
+        The first depth is the first one that has seen the whole image.
+        """
+        last = self.train.evaluation_depths if self.model.recursive else 0
+        return range(self.model.unseen_steps + 1, last + 1)
+
+    @property
     def resolved_config(self) -> "RunConfig":
         """This config with the data set of its seed, for loading and training.
 

@@ -57,8 +57,8 @@ def some_tokens(config: RunConfig, count: int, length: int) -> Tensor:
     return torch.cat([bos, torch.randint(FIRST, config.data.classes, (count, length - 1))], dim=1)
 
 
-def some_inputs(config: RunConfig, count: int) -> tuple[Tensor, Tensor | None]:
-    """Return images and, for a captioner, a caption of six tokens for each."""
+def some_inputs(config: RunConfig, count: int) -> tuple[Tensor, Any]:
+    """Return images and, for a captioner, a caption of six tokens for each; otherwise None."""
     return some_images(config, count), (
         some_tokens(config, count, 6) if isinstance(config.model, CaptionModel) else None
     )
@@ -236,7 +236,7 @@ OF_RUNS = trains_and_counts, resumes_to_the_bit
 
 def no_later_token_is_seen(config: RunConfig) -> None:
     """No logit depends on a later token; each depends on the earlier tokens and on the image."""
-    network, images, tokens = network_of(config), some_images(config, 2), some_tokens(config, 2, 6)
+    network, (images, tokens) = network_of(config), some_inputs(config, 2)
     logits = run_steps(network, images, tokens).logits
 
     for position in range(1, 6):
@@ -261,7 +261,7 @@ def _least_change(left: Tensor, right: Tensor) -> Tensor:
 
 def padding_changes_nothing(config: RunConfig) -> None:
     """Padding after a caption does not change the results."""
-    network, images, tokens = network_of(config), some_images(config, 2), some_tokens(config, 2, 6)
+    network, (images, tokens) = network_of(config), some_inputs(config, 2)
     padded = torch.cat([tokens, torch.full((2, 3), PAD)], dim=1)
 
     short, long = run_steps(network, images, tokens), run_steps(network, images, padded)
@@ -274,7 +274,7 @@ def padding_changes_nothing(config: RunConfig) -> None:
 
 def cached_decoding_is_exact(config: RunConfig) -> None:
     """Decoding token by token equals `forward`, also if captions are reordered as in a beam search."""
-    network, images, tokens = network_of(config), some_images(config, 3), some_tokens(config, 3, 6)
+    network, (images, tokens) = network_of(config), some_inputs(config, 3)
     logits, cache = network.next(images, tokens[:, :2], 2)
 
     for length in range(2, 7):

@@ -49,6 +49,21 @@ EVALUATED = {1: 400, 2: 120}  # number of evaluation tasks by version
 SETS = {1: ("training", "evaluation"), 2: ("training2", "evaluation2")}
 
 
+class ArcAgiReader(Reader):
+    """Reader of challenges and solutions."""
+
+    config: ArcAgi
+    ignores = frozenset({"name", "rounds"})
+    counts_repeats = False  # `make_set` compares the pairs before augmentation
+
+    def sources(self, folder: Path) -> Sequence[str]:
+        kinds, names = ("challenges", "solutions"), self.config.set_names(folder / self.config.path)
+        return [f"{self.config.path}/arc-agi_{name}_{kind}.json" for name in names for kind in kinds]
+
+    def decode(self, folder: Path) -> Arrays:
+        return make_set(folder / self.config.path, self.config)
+
+
 @DATASETS.add("arc_agi")
 class ArcAgi(Puzzles):
     """Public tasks of ARC-AGI-1 (400 training, 400 evaluation) or ARC-AGI-2 (1,000, 120), as in HRM.
@@ -69,6 +84,7 @@ class ArcAgi(Puzzles):
     the decoded set takes 6.3 GB on disk, and 12 GB while it is built.
     """
 
+    reader_type: ClassVar = ArcAgiReader
     classes: ClassVar = 12
     class_names: ClassVar = ("PAD", "EOS", *"0123456789")
     symbols: ClassVar = (" ", "|", *"0123456789")
@@ -133,24 +149,6 @@ class ArcAgi(Puzzles):
         votes = ballots(answers, halt, ids, names)
         scores = {f"pass_at_{count}": pass_at(count, votes) for count in range(1, ATTEMPTS + 1)}
         return scores, {"submission.json": submission(votes)}
-
-    def reader(self) -> ArcAgiReader:
-        return ArcAgiReader(self)
-
-
-class ArcAgiReader(Reader):
-    """Reader of challenges and solutions."""
-
-    config: ArcAgi
-    ignores = frozenset({"name", "rounds"})
-    counts_repeats = False  # `make_set` compares the pairs before augmentation
-
-    def sources(self, folder: Path) -> Sequence[str]:
-        kinds, names = ("challenges", "solutions"), self.config.set_names(folder / self.config.path)
-        return [f"{self.config.path}/arc-agi_{name}_{kind}.json" for name in names for kind in kinds]
-
-    def decode(self, folder: Path) -> Arrays:
-        return make_set(folder / self.config.path, self.config)
 
 
 class Pairs(NamedTuple):

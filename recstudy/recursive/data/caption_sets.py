@@ -26,11 +26,10 @@ from pydantic import Field, NonNegativeInt
 from recstudy.base.errors import DataError
 from recstudy.recursive.config.parts import DATASETS
 from recstudy.recursive.config.reader import Array, Arrays, DrawingReader, Labels, generator, np
-from recstudy.recursive.data.captioned import Captioned
 from recstudy.recursive.data.captions import CaptionFiles, CaptionReader, CaptionRow
 from recstudy.recursive.data.phantom_xray import draw_groups, render
 from recstudy.recursive.data.splits import SPLITS, Rows, caption_text, json_object, utf8
-from recstudy.recursive.data.text import CLEANERS, with_tokens
+from recstudy.recursive.data.text import CLEANERS, Captioned, with_tokens
 
 # The names of `SPLITS` in the files of a set.
 MEDPIX_SPLITS = ("train", "dev", "test")
@@ -63,15 +62,6 @@ EMPTY_FINDINGS = (
 IMPRESSIONS = ("impression : {what} .", "this suggests : {what} .", "conclusion : {what} .")
 
 
-class OfficialCaptions(CaptionFiles):
-    """Config of a captioned set in its authors' layout."""
-
-    layout: ClassVar[type[CaptionReader]]
-
-    def reader(self) -> CaptionReader:
-        return self.layout(self)
-
-
 class CovCtrReader(CaptionReader):
     """Reader of COV-CTR."""
 
@@ -86,7 +76,7 @@ class CovCtrReader(CaptionReader):
 
 
 @DATASETS.add("cov_ctr")
-class CovCtr(OfficialCaptions):
+class CovCtr(CaptionFiles):
     """COV-CTR (Li et al. 2022): lung CT images with reports.
 
     Unpack the archive with English reports of github.com/mlii0117/COV-CTR.
@@ -106,7 +96,7 @@ class CovCtr(OfficialCaptions):
 
     name: Literal["cov_ctr"] = "cov_ctr"
     path: str = "COV-CTR"
-    layout: ClassVar = CovCtrReader
+    reader_type: ClassVar = CovCtrReader
 
 
 class MedPixReader(CaptionReader):
@@ -131,7 +121,7 @@ class MedPixReader(CaptionReader):
 
 
 @DATASETS.add("medpix")
-class MedPix(OfficialCaptions):
+class MedPix(CaptionFiles):
     """MedPix 2.0 (Siragusa et al. 2025): 2,050 CT and MR images of 671 cases.
 
     Use the folder of github.com/CHILab1/MedPix-2.0.
@@ -148,7 +138,7 @@ class MedPix(OfficialCaptions):
 
     name: Literal["medpix"] = "medpix"
     path: str = "medpix2"
-    layout: ClassVar = MedPixReader
+    reader_type: ClassVar = MedPixReader
 
 
 class MmRetinalReader(CaptionReader):
@@ -165,7 +155,7 @@ class MmRetinalReader(CaptionReader):
 
 
 @DATASETS.add("mm_retinal")
-class MmRetinal(OfficialCaptions):
+class MmRetinal(CaptionFiles):
     """MM-Retinal v1 (Wu et al. 2024): fundus images from books, github.com/lxirich/MM-Retinal.
 
     PATH/{CFP,FFA,OCT}_translated_v1.csv      columns `Image_ID` and `en_caption`, among others; no split
@@ -182,7 +172,7 @@ class MmRetinal(OfficialCaptions):
 
     name: Literal["mm_retinal"] = "mm_retinal"
     path: str = "MM_Retinal_dataset_v1"
-    layout: ClassVar = MmRetinalReader
+    reader_type: ClassVar = MmRetinalReader
 
 
 class PeirGrossReader(CaptionReader):
@@ -199,7 +189,7 @@ class PeirGrossReader(CaptionReader):
 
 
 @DATASETS.add("peir_gross")
-class PeirGross(OfficialCaptions):
+class PeirGross(CaptionFiles):
     """PEIR Gross: pathology photographs with captions.
 
     Download them with the script of github.com/wang-zhanyu/medical-reports-datasets.
@@ -215,7 +205,7 @@ class PeirGross(OfficialCaptions):
 
     name: Literal["peir_gross"] = "peir_gross"
     path: str = "peir_gross"
-    layout: ClassVar = PeirGrossReader
+    reader_type: ClassVar = PeirGrossReader
 
 
 class RocoReader(CaptionReader):
@@ -239,7 +229,7 @@ class RocoReader(CaptionReader):
 
 
 @DATASETS.add("roco")
-class Roco(OfficialCaptions):
+class Roco(CaptionFiles):
     """The radiology part of ROCO (Pelka et al. 2018).
 
     Use a checkout of github.com/razorx89/roco-dataset with downloaded images.
@@ -257,7 +247,7 @@ class Roco(OfficialCaptions):
 
     name: Literal["roco"] = "roco"
     path: str = "roco-dataset"
-    layout: ClassVar = RocoReader
+    reader_type: ClassVar = RocoReader
 
 
 def _tabbed(file: Path, count: int) -> Iterator[tuple[int, str, list[str]]]:
@@ -286,7 +276,7 @@ class RocoV2Reader(CaptionReader):
 
 
 @DATASETS.add("rocov2")
-class RocoV2(OfficialCaptions):
+class RocoV2(CaptionFiles):
     """ROCOv2 (Rückert et al. 2024): 59,958 + 9,904 + 9,927 radiology images.
 
     Unpack the archives of zenodo.org/records/10821435.
@@ -302,7 +292,7 @@ class RocoV2(OfficialCaptions):
 
     name: Literal["rocov2"] = "rocov2"
     path: str = "rocov2"
-    layout: ClassVar = RocoV2Reader
+    reader_type: ClassVar = RocoV2Reader
 
 
 @DATASETS.add("phantom_captions")

@@ -15,20 +15,19 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import compress
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 from recstudy.base.errors import DataError, choices
 from recstudy.recursive.config.parts import DATASETS
 from recstudy.recursive.config.reader import Arrays, Labels, TableReader, np
-from recstudy.recursive.data.captioned import Captioned
 from recstudy.recursive.data.images import (
     DecodedImage,
     decode_all,
     decode_image,
     image_notes,
     images_are,
-    images_missing,
     is_image,
+    missing_notes,
 )
 from recstudy.recursive.data.splits import (
     SPLITS,
@@ -46,6 +45,7 @@ from recstudy.recursive.data.splits import (
 )
 from recstudy.recursive.data.text import (
     CLEANERS,
+    Captioned,
     clip_files,
     collapse_spaces,
     with_tokens,
@@ -146,18 +146,17 @@ class CaptionReader(TableReader):
             splits = draw_splits(groups, *layout.shares).tolist()
         else:
             check_whole("group", [row.group for row in firsts], splits, f"{place}: ")
-        missing_rows = [row for file, row in zip(rows_by_file, firsts, strict=True) if file not in paths]
-        if missing_rows and not config.allow_missing:
-            row, of = missing_rows[0], f"{len(missing_rows):,} of {len(firsts):,} images"
-            first = f"{row.images[0]} ({row.file.name}, {row.position})"
-            raise images_missing(place, len(missing_rows), of, first)
+        missing_images = [
+            f"{row.images[0]} ({row.file.name}, {row.position})"
+            for file, row in zip(rows_by_file, firsts, strict=True)
+            if file not in paths
+        ]
+        images_named = f"{len(firsts):,} images"
+        notes = missing_notes(place, missing_images, images_named, "a table", config.allow_missing)
         images = []
         for (file, rows), split in zip(rows_by_file.items(), splits, strict=True):
             captions = [collapse_spaces(row.caption) for row in rows]
             images.append(CaptionedImage(rows[0], file, captions, split))
-        notes = []
-        if missing_rows:
-            notes.append(f"{images_are(len(missing_rows))} named in a table but missing: left out")
         captioned = self._with_captions(images, "the caption is missing")
         if empty_count := len(images) - len(captioned):
             notes.append(f"{images_are(empty_count)} without a caption: left out")
@@ -228,6 +227,23 @@ class CaptionReader(TableReader):
         return arrays._replace(test_names=[image.file for image in images if image.split == "test"])
 
 
+class CaptionFolderReader(CaptionReader):
+    """Reader of `captions.csv`."""
+
+    tables = ("captions.csv",)
+    several = True
+
+    def rows(self, place: Path) -> Iterator[CaptionRow]:
+        rows = Rows(place / self.tables[0])
+        column = next((name for name in GROUPS if rows.has(name)), None)
+        groups = [cell or None for _, cell in rows.column(column)] if column else [None] * len(rows.rows)
+        splits: Sequence[str | None] = rows.splits() or [None] * len(rows.rows)
+        for (position, image, caption), split, group in zip(
+            rows.pairs("image", "caption"), splits, groups, strict=True
+        ):
+            yield CaptionRow(rows.file, position, _places(image), caption, split, group)
+
+
 @DATASETS.add("captions")
 class CaptionFolder(CaptionFiles):
     """Any images with a table of captions. The first existing table of these three is read.
@@ -244,6 +260,8 @@ class CaptionFolder(CaptionFiles):
     PATH/images/IMAGE      or PATH/Images/IMAGE or PATH/IMAGE; the table may omit the file ending
     """
 
+    reader_type: ClassVar = CaptionFolderReader
+
     name: Literal["captions"] = "captions"
 
     @property
@@ -253,26 +271,6 @@ class CaptionFolder(CaptionFiles):
     @property
     def counts(self) -> tuple[int, int] | None:
         return SAMPLES.get(self.path)
-
-    def reader(self) -> CaptionFolderReader:
-        return CaptionFolderReader(self)
-
-
-class CaptionFolderReader(CaptionReader):
-    """Reader of `captions.csv`."""
-
-    tables = ("captions.csv",)
-    several = True
-
-    def rows(self, place: Path) -> Iterator[CaptionRow]:
-        rows = Rows(place / self.tables[0])
-        column = next((name for name in GROUPS if rows.has(name)), None)
-        groups = [cell or None for _, cell in rows.column(column)] if column else [None] * len(rows.rows)
-        splits: Sequence[str | None] = rows.splits() or [None] * len(rows.rows)
-        for (position, image, caption), split, group in zip(
-            rows.pairs("image", "caption"), splits, groups, strict=True
-        ):
-            yield CaptionRow(rows.file, position, _places(image), caption, split, group)
 
 
 class CaptionTextReader(CaptionFolderReader):

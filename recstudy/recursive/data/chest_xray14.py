@@ -32,8 +32,8 @@ from recstudy.recursive.data.images import (
     decode_image,
     image_notes,
     images_are,
-    images_missing,
     is_image,
+    missing_notes,
 )
 from recstudy.recursive.data.splits import (
     Rows,
@@ -78,57 +78,6 @@ class ChestFindings(DataConfig):
         return "multilabel" if self.findings == "multilabel" else "multiclass"
 
 
-@DATASETS.add("chest_xray14")
-class ChestXray14(ChestFindings):
-    """NIH ChestX-ray14 (Wang et al. 2017) with labels for 14 of 18 findings, or any set in its layout.
-
-    The folder PATH has either NIH's files,
-
-        PATH/Data_Entry_2017*.csv    columns `Image Index`, `Finding Labels` (joined by |) and `Patient ID`
-        PATH/train_val_list.txt      the official split, with test_list.txt; both files or none
-        PATH/images/*.png            or images_001/images/*.png to images_012/images/*.png
-
-    or a table with one column per finding:
-
-        PATH/labels.csv              columns `id`, `patient_id`, one per finding (0, 1 or blank), and `split`
-                                     (train, val, test)
-        PATH/images/ID.png           or another file ending
-
-    If the files give splits, they are used, and `validation` and `split_seed` have no effect on a given `val`
-    split. Otherwise 20 % of the images are the test split, and the share `validation` of the rest is held
-    out. All images of a patient are in the same split. Given splits that divide a patient are an error.
-    `limit` takes whole patients and keeps the proportion of a given validation split.
-
-    Colour images become grey. Images of 16 bits are scaled to 8 bits by value / 257, or by the 8, 10, 12 or
-    14 bits of the largest value in all images. The notes of the data set count both.
-    """
-
-    title: ClassVar = "NIH ChestX-ray14"
-
-    name: Literal["chest_xray14"] = "chest_xray14"
-    path: str = SAMPLE_PATH
-    """folder of the set, relative to the data folder"""
-    size: int = Field(64, ge=16, le=1024)
-    """images are resized and centre-cropped to this many pixels per side"""
-    allow_missing: bool = False
-    """leave out images of the table that are missing"""
-
-    @property
-    def shape(self) -> Shape:
-        return (1, self.size, self.size)
-
-    @property
-    def counts(self) -> tuple[int, int] | None:
-        return SAMPLE[self.findings] if self.path == SAMPLE_PATH else None
-
-    @property
-    def train_size(self) -> int | None:
-        return NIH[self.findings] if self.path == NIH_PATH else super().train_size
-
-    def reader(self) -> ChestReader:
-        return ChestReader(self)
-
-
 class ChosenXrays(NamedTuple):
     """The chosen images, with the test images last and otherwise in the order of the table."""
 
@@ -163,12 +112,9 @@ class ChestReader(TableReader):
         images, patients, labels, given_splits = read_table(rows, paths)
         table_name = rows.file.name
         split_files = table_name if table_name == "labels.csv" else " and ".join(LISTS)
-        notes = []
-        if missing_images := [name for name in images if name not in paths]:
-            if not config.allow_missing:
-                of = f"{len(missing_images):,} of {len(images):,} images named in {table_name}"
-                raise images_missing(place, len(missing_images), of, f"images/{missing_images[0]}")
-            notes.append(f"{images_are(len(missing_images))} named in {table_name} but missing: left out")
+        missing_images = [f"images/{name}" for name in images if name not in paths]
+        images_named = f"{len(images):,} images named in {table_name}"
+        notes = missing_notes(place, missing_images, images_named, table_name, config.allow_missing)
         groups = number_groups(patients)
         if not given_splits and groups.max() == 0:
             raise DataError(
@@ -228,6 +174,55 @@ class ChestReader(TableReader):
         train = len(chosen.splits) - chosen.splits.count("test")
         decoded = Arrays.cut(train, images=pixels, labels=chosen.labels, groups=chosen.groups)
         return decoded._replace(train_held=validation_mask(chosen.splits), notes=tuple(notes))
+
+
+@DATASETS.add("chest_xray14")
+class ChestXray14(ChestFindings):
+    """NIH ChestX-ray14 (Wang et al. 2017) with labels for 14 of 18 findings, or any set in its layout.
+
+    The folder PATH has either NIH's files,
+
+        PATH/Data_Entry_2017*.csv    columns `Image Index`, `Finding Labels` (joined by |) and `Patient ID`
+        PATH/train_val_list.txt      the official split, with test_list.txt; both files or none
+        PATH/images/*.png            or images_001/images/*.png to images_012/images/*.png
+
+    or a table with one column per finding:
+
+        PATH/labels.csv              columns `id`, `patient_id`, one per finding (0, 1 or blank), and `split`
+                                     (train, val, test)
+        PATH/images/ID.png           or another file ending
+
+    If the files give splits, they are used, and `validation` and `split_seed` have no effect on a given `val`
+    split. Otherwise 20 % of the images are the test split, and the share `validation` of the rest is held
+    out. All images of a patient are in the same split. Given splits that divide a patient are an error.
+    `limit` takes whole patients and keeps the proportion of a given validation split.
+
+    Colour images become grey. Images of 16 bits are scaled to 8 bits by value / 257, or by the 8, 10, 12 or
+    14 bits of the largest value in all images. The notes of the data set count both.
+    """
+
+    reader_type: ClassVar = ChestReader
+    title: ClassVar = "NIH ChestX-ray14"
+
+    name: Literal["chest_xray14"] = "chest_xray14"
+    path: str = SAMPLE_PATH
+    """folder of the set, relative to the data folder"""
+    size: int = Field(64, ge=16, le=1024)
+    """images are resized and centre-cropped to this many pixels per side"""
+    allow_missing: bool = False
+    """leave out images of the table that are missing"""
+
+    @property
+    def shape(self) -> Shape:
+        return (1, self.size, self.size)
+
+    @property
+    def counts(self) -> tuple[int, int] | None:
+        return SAMPLE[self.findings] if self.path == SAMPLE_PATH else None
+
+    @property
+    def train_size(self) -> int | None:
+        return NIH[self.findings] if self.path == NIH_PATH else super().train_size
 
 
 def _images(place: Path) -> dict[str, str]:

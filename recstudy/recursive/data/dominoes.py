@@ -1,11 +1,14 @@
 """Generated boards of dominoes whose difficulty is the number of reasoning steps. They are for quick presets,
 demonstrations and tests.
 
-    domino 0 and 1       end in one colour each; the marked chain leads to 0 domino 2 to 1 + k    the marked
-    chain: 2 leads to 0, each other one to the domino before it; 1 + k is marked domino 2 + k         leads to
-    1 all others           lead to a random domino before them
+    domino 0 and 1      end in one colour each; the marked chain leads to 0
+    domino 2 to 1 + k   the marked chain: 2 leads to 0, each other one to the domino before it; 1 + k is
+                        marked
+    domino 2 + k        leads to 1
+    all others          lead to a random domino before them
 
-Then signs, positions and colours are assigned at random. Everything except for the noise uses integers.
+Here k is the number of steps of the marked chain. Then signs, positions and colours are assigned at random.
+Everything except for the noise uses integers.
 
 Shapes: N images, M dominoes of a board, P pixels per side of a domino.
 """

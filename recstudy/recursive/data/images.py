@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -49,17 +49,31 @@ def images_are(count: int | np.integer[Any]) -> str:
     return "1 image is" if count == 1 else f"{count:,} images are"
 
 
-def images_missing(place: Path, count: int, of: str, first: str) -> DataError:
-    """Return the error for missing images in the folder `place`.
+def missing_notes(
+    place: Path, missing_images: Sequence[str], images: str, table: str, is_allowed: bool
+) -> list[str]:
+    """Return a note on images that a table names and the folder lacks; no note if there are none.
 
     Args:
         place: Folder of the data set.
-        count: Number of missing images.
-        of: Missing and expected images in words, such as `2 of 7 images`.
-        first: The first missing image.
+        missing_images: The missing images.
+        images: All images in words, such as `7 images`.
+        table: The table, for the note.
+        is_allowed: Whether images may be missing.
+
+    Raises:
+        DataError: Images are missing, and none may be.
     """
-    are, them = ("is missing:", "it") if count == 1 else ("are missing. The first one is", "them")
-    return DataError(f"{place}: {of} {are} {first}. Add {them}, or pass --allow-missing to leave {them} out.")
+    count = len(missing_images)
+    if not count:
+        return []
+    if not is_allowed:
+        are, them = ("is missing:", "it") if count == 1 else ("are missing. The first one is", "them")
+        raise DataError(
+            f"{place}: {count:,} of {images} {are} {missing_images[0]}. Add {them}, or pass --allow-missing"
+            f" to leave {them} out."
+        )
+    return [f"{images_are(count)} named in {table} but missing: left out"]
 
 
 class DecodedImage(NamedTuple):
@@ -174,35 +188,6 @@ def _as_shown(image: Image.Image) -> tuple[Image.Image, tuple[str, ...]]:
     return image, remarks
 
 
-@DATASETS.add("folder")
-class ImageFolder(DataConfig):
-    """Any images with one folder per class: `PATH/train/CLASS/*.png` and `PATH/test/CLASS/*.png`."""
-
-    name: Literal["folder"] = "folder"
-    path: str
-    """folder of the set, relative to the data folder, such as `cifar100_subset`"""
-    class_count: int = Field(ge=2)
-    """number of classes; must match the folders"""
-    size: int = Field(32, ge=4, le=1024)
-    """images are resized and centre-cropped to this many pixels per side"""
-    channels: Literal[1, 3] = 3
-
-    @property
-    def title(self) -> str:
-        return self.path
-
-    @property
-    def shape(self) -> Shape:
-        return (self.channels, self.size, self.size)
-
-    @property
-    def classes(self) -> int:
-        return self.class_count
-
-    def reader(self) -> ImageFolderReader:
-        return ImageFolderReader(self)
-
-
 class ImageFolderReader(Reader):
     """Reader of a folder per class. A label is the position of the class in the sorted class names."""
 
@@ -261,6 +246,34 @@ class ImageFolderReader(Reader):
             place = f"{self.config.path}/{part}/{name}"
             files += [(f"{place}/{file}", label) for file in _names(folder / place, are_folders=False)]
         return files
+
+
+@DATASETS.add("folder")
+class ImageFolder(DataConfig):
+    """Any images with one folder per class: `PATH/train/CLASS/*.png` and `PATH/test/CLASS/*.png`."""
+
+    reader_type: ClassVar = ImageFolderReader
+
+    name: Literal["folder"] = "folder"
+    path: str
+    """folder of the set, relative to the data folder, such as `cifar100_subset`"""
+    class_count: int = Field(ge=2)
+    """number of classes; must match the folders"""
+    size: int = Field(32, ge=4, le=1024)
+    """images are resized and centre-cropped to this many pixels per side"""
+    channels: Literal[1, 3] = 3
+
+    @property
+    def title(self) -> str:
+        return self.path
+
+    @property
+    def shape(self) -> Shape:
+        return (self.channels, self.size, self.size)
+
+    @property
+    def classes(self) -> int:
+        return self.class_count
 
 
 def _names(place: Path, are_folders: bool) -> list[str]:

@@ -55,7 +55,7 @@ class Mazes(Puzzles):
         # An answer is right if it keeps the maze, and its marked cells form a path from start to goal that is
         # as short as the shortest path, without further marked cells.
         keeps_walls = (np.where(answers == PATH, SPACE, answers) == inputs).all(1)
-        mazes, marked = inputs.reshape(-1, *self.shape[1:]), (answers == PATH).reshape(-1, *self.shape[1:])
+        mazes, marked = (cells.reshape(-1, *self.shape[1:]) for cells in (inputs, answers == PATH))
         start, goal = mazes == START, mazes == GOAL
         shortest, marked_steps = _steps(mazes > WALL, start, goal), _steps(marked | start | goal, start, goal)
         return np.asarray(

@@ -44,95 +44,6 @@ PIECE = 2**16  # rows that are checked at a time, so that a memory map is not re
 SAMPLE = 100  # puzzles per split that are checked for a unique solution
 
 
-class PuzzleFiles(Puzzles):
-    """A set in the two CSV files of its authors, or in the layout of their build scripts.
-
-    The files `PATH/train.csv` and `PATH/test.csv` have the columns `question` and `answer`, `quizzes` and
-    `solutions`, or `puzzle` and `solution`, separated by commas, semicolons or tabs. If `PATH/train` exists,
-    the layout is that of `PuzzleFolder`. If its groups have several puzzles, no further symmetries are
-    applied.
-    """
-
-    path: str
-    train_puzzles: int | None = Field(None, ge=16)
-    """number of training puzzles, a fixed random subset; the papers use 1,000; null uses all puzzles"""
-    drawing_seed: NonNegativeInt = 0
-    """random seed of the subset of training puzzles"""
-
-    @property
-    def train_size(self) -> int | None:
-        return self.train_puzzles
-
-    def reader(self) -> PuzzleReader:
-        return PuzzleReader(self)
-
-
-@DATASETS.add("sudoku_extreme")
-class SudokuExtreme(PuzzleFiles, Sudokus):
-    """Hard Sudokus: 3.8 million for training, 423 thousand for test (sapientinc/sudoku-extreme).
-
-    All cells are scored.
-    """
-
-    title: ClassVar = "Sudoku-Extreme"
-    test_size: ClassVar = 422_786
-    shape: ClassVar = (1, 9, 9)
-
-    name: Literal["sudoku_extreme"] = "sudoku_extreme"
-    path: str = "sudoku-extreme"
-    """folder of the set, relative to the data folder"""
-
-
-@DATASETS.add("maze_hard")
-class MazeHard(PuzzleFiles, Mazes):
-    """Mazes of 30x30 cells with long paths: 1,000 for training, 1,000 for test.
-
-    The source is sapientinc/maze-30x30-hard-1k.
-    """
-
-    title: ClassVar = "Maze-Hard"
-    test_size: ClassVar = 1000
-    shape: ClassVar = (1, 30, 30)
-
-    name: Literal["maze_hard"] = "maze_hard"
-    path: str = "maze-30x30-hard-1k"
-    """folder of the set, relative to the data folder"""
-
-
-@DATASETS.add("puzzle_folder")
-class PuzzleFolder(Puzzles):
-    """Any folder written by the build scripts of HRM and TRM: `PATH/{train,test}/dataset.json` and arrays.
-
-    An epoch takes one puzzle per group and shows all examples of that puzzle. The files already have the
-    symmetries, so none are applied.
-    """
-
-    name: Literal["puzzle_folder"] = "puzzle_folder"
-    path: str
-    """folder of the set, relative to the data folder, such as `sudoku-extreme-1k-aug-1000`"""
-    vocabulary: int = Field(ge=2, le=256)
-    """V: number of tokens, including PAD; must match the folder"""
-    rows: int = Field(ge=1, le=100)
-    """rows of a grid; rows x columns must match the folder"""
-    columns: int = Field(ge=1, le=100)
-    """columns of a grid"""
-
-    @property
-    def title(self) -> str:
-        return self.path
-
-    @property
-    def shape(self) -> Shape:
-        return (1, self.rows, self.columns)
-
-    @property
-    def classes(self) -> int:
-        return self.vocabulary
-
-    def reader(self) -> PuzzleReader:
-        return PuzzleReader(self)
-
-
 class PuzzleReader(Reader):
     """Reader of puzzles in CSV files or in the authors' layout. It refuses puzzles that break known rules."""
 
@@ -201,6 +112,93 @@ class PuzzleReader(Reader):
         if all(len(part.groups) == part.groups[-1] + 1 for part in (train, test)):
             return decoded  # without several examples per group, the numbers of the puzzles are not needed
         return decoded._replace(train_puzzles=train.puzzles, test_puzzles=test.puzzles)
+
+
+class PuzzleFiles(Puzzles):
+    """A set in the two CSV files of its authors, or in the layout of their build scripts.
+
+    The files `PATH/train.csv` and `PATH/test.csv` have the columns `question` and `answer`, `quizzes` and
+    `solutions`, or `puzzle` and `solution`, separated by commas, semicolons or tabs. If `PATH/train` exists,
+    the layout is that of `PuzzleFolder`. If its groups have several puzzles, no further symmetries are
+    applied.
+    """
+
+    reader_type: ClassVar = PuzzleReader
+
+    path: str
+    train_puzzles: int | None = Field(None, ge=16)
+    """number of training puzzles, a fixed random subset; the papers use 1,000; null uses all puzzles"""
+    drawing_seed: NonNegativeInt = 0
+    """random seed of the subset of training puzzles"""
+
+    @property
+    def train_size(self) -> int | None:
+        return self.train_puzzles
+
+
+@DATASETS.add("sudoku_extreme")
+class SudokuExtreme(PuzzleFiles, Sudokus):
+    """Hard Sudokus: 3.8 million for training, 423 thousand for test (sapientinc/sudoku-extreme).
+
+    All cells are scored.
+    """
+
+    title: ClassVar = "Sudoku-Extreme"
+    test_size: ClassVar = 422_786
+    shape: ClassVar = (1, 9, 9)
+
+    name: Literal["sudoku_extreme"] = "sudoku_extreme"
+    path: str = "sudoku-extreme"
+    """folder of the set, relative to the data folder"""
+
+
+@DATASETS.add("maze_hard")
+class MazeHard(PuzzleFiles, Mazes):
+    """Mazes of 30x30 cells with long paths: 1,000 for training, 1,000 for test.
+
+    The source is sapientinc/maze-30x30-hard-1k.
+    """
+
+    title: ClassVar = "Maze-Hard"
+    test_size: ClassVar = 1000
+    shape: ClassVar = (1, 30, 30)
+
+    name: Literal["maze_hard"] = "maze_hard"
+    path: str = "maze-30x30-hard-1k"
+    """folder of the set, relative to the data folder"""
+
+
+@DATASETS.add("puzzle_folder")
+class PuzzleFolder(Puzzles):
+    """Any folder written by the build scripts of HRM and TRM: `PATH/{train,test}/dataset.json` and arrays.
+
+    An epoch takes one puzzle per group and shows all examples of that puzzle. The files already have the
+    symmetries, so none are applied.
+    """
+
+    reader_type: ClassVar = PuzzleReader
+
+    name: Literal["puzzle_folder"] = "puzzle_folder"
+    path: str
+    """folder of the set, relative to the data folder, such as `sudoku-extreme-1k-aug-1000`"""
+    vocabulary: int = Field(ge=2, le=256)
+    """V: number of tokens, including PAD; must match the folder"""
+    rows: int = Field(ge=1, le=100)
+    """rows of a grid; rows x columns must match the folder"""
+    columns: int = Field(ge=1, le=100)
+    """columns of a grid"""
+
+    @property
+    def title(self) -> str:
+        return self.path
+
+    @property
+    def shape(self) -> Shape:
+        return (1, self.rows, self.columns)
+
+    @property
+    def classes(self) -> int:
+        return self.vocabulary
 
 
 class PuzzleSet(NamedTuple):

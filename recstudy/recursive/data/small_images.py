@@ -131,15 +131,11 @@ class TorchvisionReader(Reader):
         return getattr(datasets, self.kind)(folder, **options)
 
 
-class _Torchvision(DataConfig):
-    def reader(self) -> TorchvisionReader:
-        return TorchvisionReader(self)
-
-
 @DATASETS.add("mnist")
-class Mnist(_Torchvision):
+class Mnist(DataConfig):
     """60,000 + 10,000 handwritten digits of 28x28 pixels, in torchvision's layout (`MNIST/raw`)."""
 
+    reader_type: ClassVar = TorchvisionReader
     title: ClassVar = "MNIST"
     shape: ClassVar = (1, 28, 28)
     classes: ClassVar = 10
@@ -149,10 +145,11 @@ class Mnist(_Torchvision):
     name: Literal["mnist"] = "mnist"
 
 
-class _Cifar(_Torchvision):
+class _Cifar(DataConfig):
     statistics: Literal["own", "cifar10"] = "own"
     """mean and deviation that standardize the images: own or CIFAR-10's, which the ViTRM paper also uses for
     CIFAR-100"""
+    reader_type: ClassVar = TorchvisionReader
     train_size: ClassVar = 50_000
     test_size: ClassVar = 10_000
     shape: ClassVar = (3, 32, 32)

@@ -19,6 +19,7 @@ from recstudy.base.errors import ConfigError
 from recstudy.base.lazy import go, np, pd, special
 from recstudy.records import Json, read_json
 from recstudy.records.reading import record_of
+from recstudy.records.schema import Number, record
 from recstudy.recursive.config.parts import Count
 from recstudy.recursive.figures.examples import (
     TRACE,
@@ -29,7 +30,6 @@ from recstudy.recursive.figures.examples import (
     read_trace,
 )
 from recstudy.recursive.figures.tiles import SIDE, TITLE_LOOK, Tiles, tile_figure
-from recstudy.recursive.records import Routing
 from recstudy.report.figures.chosen import run_columns
 from recstudy.report.fits import scored_runs
 from recstudy.report.look import clipped, folded, share_map
@@ -75,8 +75,8 @@ class CaptionFigure(FigurePart, OfVariants):
 
     def data(self, records: StudyRecords) -> pd.DataFrame:
         """Return the rows of the trace, each with the test image as `_image`."""
-        runs, read = first_runs(records, self.where, TRACE), partial(read_trace, example=self.example)
-        contents, notes = read_runs(records, runs, TRACE, read, len(runs))
+        read = partial(read_trace, example=self.example)
+        contents, notes = read_runs(records, self.where, TRACE, read, len(records.variants))
         traces = [(run, trace) for run, trace in contents if trace and getattr(trace, self.array) is not None]
         data, texts = pd.DataFrame(), ("", "")
         for run, trace in traces[:1]:
@@ -305,8 +305,32 @@ LETTERS = 14  # characters of a token, and in a line of a variant's name
 ROW_HEIGHT, COLUMN_WIDTH, LABEL_WIDTH = 18, 16, 170  # pixels of a token's row, of an expert, of the labels
 
 
+@record
+class Routing:
+    """The routing of a mixture of experts, one entry per layer.
+
+    `load` has the number of tokens of each expert, `entropy` the mean entropy of the router, and `dropped`
+    the number of dropped assignments.
+    """
+
+    load: tuple[tuple[Number, ...], ...]
+    entropy: tuple[float, ...]
+    dropped: tuple[Number, ...]
+
+
+class OfExperts(OfVariants):
+    """A part about the experts of a mixture, which reports of single runs have if the run has experts."""
+
+    run_file = TRACE
+    name: str = "experts"
+
+    @classmethod
+    def of_run(cls, config: Json) -> Self | None:
+        return cls() if config.get("model.experts") else None
+
+
 @PARTS.add("expert_path")
-class ExpertPath(CaptionFigure):
+class ExpertPath(CaptionFigure, OfExperts):
     """The experts that process each token of one generated caption, by layer.
 
     The figure shows the first variant that has experts.
@@ -321,10 +345,6 @@ class ExpertPath(CaptionFigure):
     array, array_title = "router", "experts"
     columns = ("place", "token", "layer", "expert", "probability", "choice")
     shows_image = False
-
-    @classmethod
-    def of_run(cls, config: Json) -> Self | None:
-        return cls() if config.get("model.experts") else None
 
     def rows(self, trace: CaptionTrace) -> pd.DataFrame:
         """Return a row per token, layer and expert with the router's `probability`.
@@ -376,7 +396,7 @@ LAYER_HEIGHT = 44  # pixels
 
 
 @PARTS.add("expert_load")
-class ExpertLoad(FigurePart, OfVariants):
+class ExpertLoad(FigurePart, OfExperts):
     """The share of the test set's tokens that each expert of a mixture processes, by layer.
 
     There is a panel for each variant, with one of its seeds.
@@ -387,14 +407,9 @@ class ExpertLoad(FigurePart, OfVariants):
             whole test set.
     """
 
-    run_file = TRACE
     name: str = "load"
     example: int | None = Field(default=None, ge=0, le=5)
     default_title = "Share of the test tokens per expert"
-
-    @classmethod
-    def of_run(cls, config: Json) -> Self | None:
-        return cls() if config.get("model.experts") else None
 
     def data(self, records: StudyRecords) -> pd.DataFrame:
         """Return a row per layer and expert, for the first finished seed of the best variants with experts.
@@ -414,7 +429,8 @@ class ExpertLoad(FigurePart, OfVariants):
             file, traced_runs = TRACE, first_runs(records, self.where, TRACE)
             runs = {index: run for index, run in traced_runs.items() if index in runs}
         without_experts = [records.variants[index].label for index in variants if index not in runs]
-        loads, notes = read_runs(records, runs, file, partial(_read_load, example=self.example))
+        read = partial(_read_load, example=self.example)
+        loads, notes = read_runs(records, self.where, file, read, runs=runs)
         if without_experts:
             notes.append(
                 "without an expert load, because they have one expert or no finished run:"

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from math import exp
 from pathlib import Path, PurePath
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 from markupsafe import Markup, escape
 from pydantic import Field
@@ -29,10 +29,10 @@ from recstudy.evidence import Fit
 from recstudy.papers import Target, published
 from recstudy.records import Json, read_json
 from recstudy.records.reading import record_of
+from recstudy.records.schema import Integer, record
 from recstudy.recursive.config.parts import Count
 from recstudy.recursive.figures.examples import add_images, read_examples
 from recstudy.recursive.figures.tiles import picture
-from recstudy.recursive.records import CosinePairs, KeptCaptions
 from recstudy.report.caveats import method_notes, warnings
 from recstudy.report.figures.learning_curves import span
 from recstudy.report.look import PALETTE, SCREEN, folded
@@ -41,6 +41,7 @@ from recstudy.report.parts import PARTS, BesidePublished, FigurePart, OfVariants
 from recstudy.report.shown import RenderedPart
 from recstudy.report.study_records import StudyRecords
 
+Cosine = Annotated[float, Field(gt=-1.001, lt=1.001)]  # with a tolerance for rounding
 CARDS = [
     "data",
     "row",
@@ -54,6 +55,40 @@ CARDS = [
     "bleu_1",
     "synthetic",
 ]
+
+
+@record
+class KeptCaption:
+    """A test image with its reference captions and the generated caption."""
+
+    row: Integer
+    references: tuple[str, ...]
+    hypothesis: str
+
+
+@record
+class KeptCaptions:
+    """`captions.json` of a run."""
+
+    examples: tuple[KeptCaption, ...]
+
+
+@record
+class CosinePair:
+    """The cosine similarity of a test image and its caption, before and after training."""
+
+    row: Integer
+    caption: str
+    before: Cosine
+    after: Cosine
+    image: str = ""  # its file; empty if unknown
+
+
+@record
+class CosinePairs:
+    """`alignment.json` of a run."""
+
+    pairs: tuple[CosinePair, ...]
 
 
 @PARTS.add("captions")
@@ -87,9 +122,14 @@ class Captions(OfVariants):
             notes += damage
             cards = [answers.to_dict("records") for _, answers in data.groupby(["data", "row"], sort=False)]
             facts = method_notes(records, data["variant"].unique().tolist(), ("decode", "text", "image"))
-        functions = {"reference_words": reference_words, "mark_words": mark_words, "picture": picture}
         body = render(
-            "captions.html.jinja", "recstudy.recursive.figures", cards=cards, facts=facts, **functions
+            "captions.html.jinja",
+            "recstudy.recursive.figures",
+            cards=cards,
+            facts=facts,
+            reference_words=reference_words,
+            mark_words=mark_words,
+            picture=picture,
         )
         csv = data.reindex(columns=CARDS).to_csv(index=False)
         return RenderedPart(self.name, csv=csv, body=body, notes=(*warnings(records), *notes))
@@ -164,8 +204,9 @@ PAIRS = [
     "published",
     "printed",
     "source",
+    "synthetic",
+    "_image",
 ]
-PAIRS += ["synthetic", "_image"]
 OTHER_PAIRS = "the published pairs belong to other images and other weights: not comparable"
 SAME_PAIRS = "the published pairs belong to the same images, and to weights that the paper's authors trained"
 

@@ -75,23 +75,26 @@ def first_runs(records: StudyRecords, selector: Json, file: str) -> dict[int, Ro
 
 def read_runs(
     records: StudyRecords,
-    runs: Mapping[int, Row],
+    selector: Json,
     file: str,
     read: Callable[[Path], Content],
     limit: int = MAX_VARIANTS,
+    runs: Mapping[int, Row] | None = None,
 ) -> tuple[list[tuple[Row, Content]], list[str]]:
     """Read a file of a run of each of the best variants.
 
     Args:
         records: The records of the study.
-        runs: The run of each variant to choose from.
+        selector: The levels of the variants.
         file: The file's name in a run's folder.
         read: Returns the content of a file.
         limit: The greatest number of variants.
+        runs: The run of each variant; by default its first finished run that has the file.
 
     Returns:
         The runs with the content of their files, and notes on left out variants and damaged files.
     """
+    runs = first_runs(records, selector, file) if runs is None else runs
     contents, notes = [], [*cut_note(records, len(runs), limit)]
     for index in shown_variants(records, limit, runs):
         run = runs[index]
@@ -111,8 +114,7 @@ def read_examples(
 
     `read` returns the examples in the file `part.run_file` of a run.
     """
-    runs = first_runs(records, part.where, part.run_file)
-    contents, notes = read_runs(records, runs, part.run_file, read)
+    contents, notes = read_runs(records, part.where, part.run_file, read)
     rows = [run_columns(records, run) | example for run, examples in contents for example in examples]
     return pd.DataFrame(rows), notes
 
@@ -122,8 +124,7 @@ def add_images(records: StudyRecords, selector: Json, data: pd.DataFrame) -> tup
 
     `_image` is None if no run saved the image.
     """
-    runs = first_runs(records, selector, IMAGES)
-    contents, notes = read_runs(records, runs, IMAGES, read_images, len(runs))
+    contents, notes = read_runs(records, selector, IMAGES, read_images, len(records.variants))
     images: dict[tuple[str, int], Image] = {}
     for run, run_images in contents:
         for row, image in run_images.items():

@@ -22,7 +22,7 @@ from recstudy.base.lazy import go, np, pd, special
 from recstudy.base.opened import arrays
 from recstudy.records import Json
 from recstudy.recursive.config.parts import Count
-from recstudy.recursive.figures.examples import first_runs, read_runs
+from recstudy.recursive.figures.examples import read_runs
 from recstudy.recursive.figures.tiles import Tiles, tile_figure
 from recstudy.report.caveats import warnings
 from recstudy.report.figures.chosen import run_columns
@@ -229,8 +229,8 @@ COLUMNS = [
     "halts",
     "cells",
     "synthetic",
+    "_thought",
 ]
-COLUMNS += ["_thought"]
 # pixels in the animation: side of a puzzle, space around puzzles, height of a line, and size of its letters
 SLOT, EDGE, LINE, LETTER = 168, 16, 18, 13
 HALTING = "Halting: the probability that the model assigns to its answer; it would halt above 0.5."
@@ -259,8 +259,8 @@ class Thinking(OfVariants):
 
     def render(self, records: StudyRecords) -> RenderedPart:
         """Return the viewer with its files: the strip, the animation, and a CSV of puzzles and segments."""
-        chosen, read = first_runs(records, self.where, THINKING), partial(read_thoughts, count=self.most)
-        contents, notes = read_runs(records, chosen, THINKING, read)
+        read = partial(read_thoughts, count=self.most)
+        contents, notes = read_runs(records, self.where, THINKING, read)
         rows = [
             {**run_columns(records, run), **numbers, "_thought": thought}
             for run, thoughts in contents

@@ -87,8 +87,9 @@ def unpack_answers(path: Path) -> SavedAnswers:
             )
         captions, labels = _text(arrays["captions"]), arrays["labels"]
         _check(about, arrays, captions)
-        stored_names = [name for name in INTEGERS if name in arrays]
-        integers: dict[str, Any] = {name: arrays[name].astype(np.int64) for name in stored_names}
+        integers: dict[str, Any] = {
+            name: arrays[name].astype(np.int64) for name in INTEGERS if name in arrays
+        }
         answers = Answers(
             about["task"],
             arrays["answers"].astype(np.float64),

@@ -9,6 +9,8 @@ from recstudy.programs.metric import METRICS
 from recstudy.recursive.metrics.registry import percent_quantity, quantity
 
 share = partial(percent_quantity, of_text=True, share=True)
+text_quantity = partial(quantity, form=".3f", of_text=True)
+WHEN = ("before", "after")  # the alignment of image and text
 
 METRICS.add_all(
     {
@@ -17,14 +19,12 @@ METRICS.add_all(
             f"recall_{k}": share(f"Recall@{k}", short=f"recall@{k}", ranks=k == 1, tasks=("alignment",))
             for k in (1, 5, 10)
         },
-        "cosine_before": quantity("Cosine, before", form=".3f", of_text=True),
-        "cosine_after": quantity("Cosine, after", form=".3f", of_text=True),
-        "contrast_before": quantity("Matched minus mismatched cosine, before", form=".3f", of_text=True),
-        "contrast_after": quantity("Matched minus mismatched cosine, after", form=".3f", of_text=True),
-        "caption_loss": quantity("Caption loss", "nats/token", "lower", ".3f", of_text=True),
+        **{f"cosine_{when}": text_quantity(f"Cosine, {when}") for when in WHEN},
+        **{f"contrast_{when}": text_quantity(f"Matched minus mismatched cosine, {when}") for when in WHEN},
+        "caption_loss": text_quantity("Caption loss", "nats/token", "lower"),
         "extra_loss": quantity("Loss beside the task's", "", "lower", ".3f"),
-        "router_entropy": quantity("Router entropy", "nats", form=".3f", of_text=True),
-        "attention_entropy": quantity("Attention entropy", "nats", form=".3f", of_text=True),
+        "router_entropy": text_quantity("Router entropy", "nats"),
+        "attention_entropy": text_quantity("Attention entropy", "nats"),
         "expert_load_peak": quantity("Largest expert share", "%", "lower", ".1f", of_text=True),
         "dropped_tokens": quantity("Dropped tokens", "%", "lower", ".1f", of_text=True),
         # reported by paper 000, which does not define it

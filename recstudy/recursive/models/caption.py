@@ -159,9 +159,11 @@ class CaptionModel(ModelConfig):
                 "model.fuselip must be set with model.backbone 'fuselip', and left out with any other"
                 " backbone"
             )
-        if self.fuselip is not None and not self.recursive:
-            raise ValueError("model.backbone 'fuselip' is for recursive captioners: image_hrm and image_trm")
         if self.fuselip is not None:
+            if not self.recursive:
+                raise ValueError(
+                    "model.backbone 'fuselip' is for recursive captioners: image_hrm and image_trm"
+                )
             check_encoder(data, self.fuselip.aligner, *aligner_of(self)[1:])
             return
         if self.backbone == "small" and self.weights == "pretrained":

@@ -4,8 +4,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from recstudy.recursive.config.parts import FAMILIES, Count, DataConfig, ModelConfig, Rate
-from recstudy.recursive.models.fields import patches_and_heads
+from recstudy.recursive.config.parts import FAMILIES, Count, DataConfig, ModelConfig, Rate, patches_and_heads
 
 # Size -> width, layers, heads, hidden width. These sizes give exactly the parameter counts in ViTRM's tables;
 # `small` is not timm's ViT-S.

@@ -11,8 +11,17 @@ from typing import ClassVar, Literal, Self
 from pydantic import Field, NonNegativeInt, model_validator
 
 from recstudy.programs.settings import Config
-from recstudy.recursive.config.parts import FAMILIES, Count, DataConfig, ModelConfig, Rate, Shape
-from recstudy.recursive.models.fields import Depth, Weight, check_heads
+from recstudy.recursive.config.parts import (
+    FAMILIES,
+    Count,
+    DataConfig,
+    Depth,
+    ModelConfig,
+    Rate,
+    Shape,
+    Weight,
+    check_heads,
+)
 
 # Size -> width, heads, layers, and the codebook size of the TiTok in its public weights.
 SIZES = {"small": (384, 6, 12, 4096), "base": (512, 8, 12, 8192), "large": (768, 12, 12, 8192)}

@@ -2,8 +2,7 @@
 
 from typing import ClassVar, Literal
 
-from recstudy.recursive.config.parts import FAMILIES, Shape
-from recstudy.recursive.models.fields import Cycles, GradientMode, LevelLayers
+from recstudy.recursive.config.parts import FAMILIES, Cycles, GradientMode, LevelLayers, Shape
 from recstudy.recursive.models.sequence import SequenceModel
 
 

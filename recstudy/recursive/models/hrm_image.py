@@ -5,8 +5,16 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from recstudy.programs.settings import Range
-from recstudy.recursive.config.parts import FAMILIES, Count, DataConfig, ModelConfig
-from recstudy.recursive.models.fields import Cycles, GradientMode, LevelLayers, patches_and_heads
+from recstudy.recursive.config.parts import (
+    FAMILIES,
+    Count,
+    Cycles,
+    DataConfig,
+    GradientMode,
+    LevelLayers,
+    ModelConfig,
+    patches_and_heads,
+)
 
 
 @FAMILIES.add("hrm_image")

@@ -5,9 +5,17 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from recstudy.programs.settings import Range
-from recstudy.recursive.config.parts import FAMILIES, Count, DataConfig
+from recstudy.recursive.config.parts import (
+    FAMILIES,
+    Count,
+    Cycles,
+    DataConfig,
+    GradientMode,
+    Layers,
+    LevelLayers,
+    Steps,
+)
 from recstudy.recursive.models.caption import CaptionModel
-from recstudy.recursive.models.fields import Cycles, GradientMode, Layers, LevelLayers, Steps
 
 
 class RecursiveCaptionModel(CaptionModel):

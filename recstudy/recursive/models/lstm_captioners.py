@@ -5,9 +5,8 @@ Their networks are in `networks/lstm_captioners.py`.
 
 from typing import ClassVar, Literal
 
-from recstudy.recursive.config.parts import FAMILIES, Count, Rate
+from recstudy.recursive.config.parts import FAMILIES, Count, Rate, Weight
 from recstudy.recursive.models.caption import CaptionModel, ReportModel
-from recstudy.recursive.models.fields import Weight
 
 
 @FAMILIES.add("image_lstm")

@@ -9,9 +9,8 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from recstudy.programs.settings import Range
-from recstudy.recursive.config.parts import FAMILIES, Count, DataConfig, Rate
+from recstudy.recursive.config.parts import FAMILIES, Count, DataConfig, Layers, Rate, Weight, check_heads
 from recstudy.recursive.models.caption import ReportModel
-from recstudy.recursive.models.fields import Layers, Weight, check_heads
 
 # Channels of the backbones' stages C2 to C5.
 STAGES = {"resnet18": (64, 128, 256, 512), "resnet101": (256, 512, 1024, 2048), "small": (32, 64, 64, 64)}

@@ -10,9 +10,17 @@ from pydantic import Field, NonNegativeInt
 
 from recstudy.base.errors import ConfigError
 from recstudy.plugins import import_object
-from recstudy.recursive.config.parts import FAMILIES, Count, DataConfig, ModelConfig, Shape
+from recstudy.recursive.config.parts import (
+    FAMILIES,
+    Count,
+    DataConfig,
+    Depth,
+    ModelConfig,
+    Repeats,
+    Shape,
+    Weight,
+)
 from recstudy.recursive.config.tasks import TASKS
-from recstudy.recursive.models.fields import Depth, Repeats, Weight
 
 if TYPE_CHECKING:
     from torch import nn

@@ -7,9 +7,8 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from recstudy.recursive.config.parts import FAMILIES, Count, DataConfig, Rate
+from recstudy.recursive.config.parts import FAMILIES, Count, DataConfig, Depth, Rate, Repeats, check_heads
 from recstudy.recursive.models.caption import ReportModel
-from recstudy.recursive.models.fields import Depth, Repeats, check_heads
 
 
 class EncoderDecoderModel(ReportModel):

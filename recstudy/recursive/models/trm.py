@@ -2,8 +2,7 @@
 
 from typing import ClassVar, Literal, Self
 
-from recstudy.recursive.config.parts import FAMILIES
-from recstudy.recursive.models.fields import Cycles, GradientMode, Layers, Repeats, Steps
+from recstudy.recursive.config.parts import FAMILIES, Cycles, GradientMode, Layers, Repeats, Steps
 from recstudy.recursive.models.sequence import SequenceModel
 
 

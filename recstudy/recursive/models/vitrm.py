@@ -5,8 +5,17 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from recstudy.programs.settings import Range
-from recstudy.recursive.config.parts import FAMILIES, Count, DataConfig, ModelConfig, Rate
-from recstudy.recursive.models.fields import GradientMode, Layers, Repeats, patches_and_heads
+from recstudy.recursive.config.parts import (
+    FAMILIES,
+    Count,
+    DataConfig,
+    GradientMode,
+    Layers,
+    ModelConfig,
+    Rate,
+    Repeats,
+    patches_and_heads,
+)
 
 
 @FAMILIES.add("vitrm")

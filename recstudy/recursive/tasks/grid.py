@@ -15,7 +15,7 @@ from recstudy.recursive.config.run import RunConfig
 from recstudy.recursive.config.tasks import TASKS, Labels
 from recstudy.recursive.config.train import Augment
 from recstudy.recursive.data.puzzles import Puzzles
-from recstudy.recursive.tasks.tokens import TokenTask
+from recstudy.recursive.tasks import TokenTask
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -193,8 +193,7 @@ def findings(task: Grid, network: Network, test: Batches, train: Batches, data: 
     config = task.config
     at_test_config = config.train.at_test
     recorder = ThinkingRecorder()
-    segments = config.train.evaluation_depths if config.model.recursive else 0
-    solution = solve(task, network, test, segments, recorder=recorder)
+    solution = solve(task, network, test, max(config.depths, default=0), recorder=recorder)
     answers = collect_test_answers(task, solution, test)
     judged, files = summarize_answers(answers)
     metrics = {}
@@ -246,10 +245,12 @@ def by_depth(solution: Solution, config: RunConfig) -> dict[str, Scores]:
     `lost_puzzles` is the share of unsolved puzzles that fewer segments had solved. The scores of a model
     without recursion are empty.
     """
-    depths = range(1, config.train.evaluation_depths + 1) if config.model.recursive else ()
     names = {"exact_accuracy": "exact", "cell_accuracy": "cells", "lost_puzzles": "lost"}
     shares = {name: 100 * (solution.sums[part] / len(solution.right)) for name, part in names.items()}
-    return {name: {str(depth): share[depth - 1].item() for depth in depths} for name, share in shares.items()}
+    return {
+        name: {str(depth): share[depth - 1].item() for depth in config.depths}
+        for name, share in shares.items()
+    }
 
 
 def halting(solution: Solution, config: RunConfig) -> Scores:

@@ -257,11 +257,11 @@ def answered(task: Task, network: Network, test: Batches, data: DataSet) -> Answ
 def score_by_depth(task: Task, network: Network, test: Batches) -> Scores:
     """Return the test score after 1, 2, ... supervision steps of the same weights.
 
-    The first depth is the first one that has seen the whole image. A model without recursion has no depths.
+    The result is empty for a model without recursion.
     """
     config, item_score = task.config, METRICS[task.config.score].each
-    depths = range(config.model.unseen_steps + 1, config.train.evaluation_depths + 1)
-    if not config.model.recursive or not depths:
+    depths = config.depths
+    if not depths:
         return {}
     scores = dict.fromkeys(depths, 0.0)
     if item_score is None:

@@ -7,10 +7,10 @@ positions are dropped. Each batch has one supervision step and one optimiser ste
     steps <- steps + 1
     halted = steps >= M  or  (halt > proceed  and  steps >= M_min)                       (1)  TRM: halt > 0
     M_min = U{2, ..., M} with probability e, else 0                                      (2)  exploration
-    proceed's target = sigmoid(halt')                      where steps >= M              (3)  the bootstrap of
-    HRM: halt'
-                       sigmoid(max(halt', proceed'))       elsewhere                          and proceed' of
-                       one step more
+    proceed's target = sigmoid(halt')                      where steps >= M              (3)
+                       sigmoid(max(halt', proceed'))       elsewhere
+
+(3) is the bootstrap of HRM, where halt' and proceed' are those of one step more.
 
 Shapes: B slots.
 """

@@ -23,6 +23,7 @@ row <- (1 - lr w) row - lr sign(g)                                              
 
 import copy
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -58,33 +59,10 @@ def learning_rate(config: TrainConfig, done: int, length: int) -> float:
     return rate
 
 
-def by_epoch(config: TrainConfig, done: int, length: int) -> float:
-    """Return the cosine after a warm-up, counted in epochs, Eqs. 1 and 2 (ViTRM)."""
-    return _cosine(config, done, length)
+def by_epoch(config: TrainConfig, done: int, length: int, cosine_length: int | None = None) -> float:
+    """Return the cosine after a warm-up, counted in epochs, Eqs. 1 and 2 (ViTRM).
 
-
-def by_update(config: TrainConfig, done: int, length: int) -> float:
-    """Return the cosine after a warm-up, counted in optimiser updates from 1 (HRM, TRM)."""
-    return _cosine(config, done + 1, length)
-
-
-def by_batch(config: TrainConfig, done: int, length: int) -> float:
-    """Return a cosine with the length E, which starts after the warm-up (HRM-Small-Images).
-
-    Several updates per batch pass its end early.
-    """
-    return _cosine(config, done, length, cosine_length=length)
-
-
-def by_step(config: TrainConfig, done: int, length: int) -> float:
-    """Return a tenth of the rate from the middle epoch on, Eqs. 1 and 6 (MicarVLMoE)."""
-    if done < round(config.warmup * length):
-        return _cosine(config, done, length)
-    return config.learning_rate / 10 ** (done // max(1, length // 2))
-
-
-def _cosine(config: TrainConfig, done: int, length: int, cosine_length: int | None = None) -> float:
-    """Return the warm-up and the cosine, Eqs. 1 and 2. After its end, the cosine keeps its last rate.
+    After its end, the cosine keeps its last rate.
 
     Args:
         config: The settings of training.
@@ -100,6 +78,26 @@ def _cosine(config: TrainConfig, done: int, length: int, cosine_length: int | No
     return end + (config.learning_rate - end) * (1 + math.cos(turn)) / 2
 
 
+def by_update(config: TrainConfig, done: int, length: int) -> float:
+    """Return the cosine after a warm-up, counted in optimiser updates from 1 (HRM, TRM)."""
+    return by_epoch(config, done + 1, length)
+
+
+def by_batch(config: TrainConfig, done: int, length: int) -> float:
+    """Return a cosine with the length E, which starts after the warm-up (HRM-Small-Images).
+
+    Several updates per batch pass its end early.
+    """
+    return by_epoch(config, done, length, cosine_length=length)
+
+
+def by_step(config: TrainConfig, done: int, length: int) -> float:
+    """Return a tenth of the rate from the middle epoch on, Eqs. 1 and 6 (MicarVLMoE)."""
+    if done < round(config.warmup * length):
+        return by_epoch(config, done, length)
+    return config.learning_rate / 10 ** (done // max(1, length // 2))
+
+
 def make_optimizers(network: nn.Module, config: TrainConfig) -> list[torch.optim.Optimizer]:
     """Return the optimiser of the weights and, if there are puzzle embeddings, their optimiser.
 
@@ -108,55 +106,49 @@ def make_optimizers(network: nn.Module, config: TrainConfig) -> list[torch.optim
     """
     tables = [module.weight for module in network.modules() if isinstance(module, PuzzleTable)]
     make, options = OPTIMIZERS[config.optimizer], config.optimizer_options.model_dump()
-    groups = _groups(network, tables, config)
-    if config.optimizer == "muon":
-        groups = _split_hidden(groups, network)
-    optimizers: list[torch.optim.Optimizer] = [make(groups, config, **options)]
+    optimizers: list[torch.optim.Optimizer] = [make(_groups(network, tables, config), config, **options)]
     if tables:
         optimizers.append(
             SignSGD(tables, lr=config.puzzle_learning_rate, weight_decay=config.puzzle_weight_decay)
         )
-    for group in (group for optimizer in optimizers for group in optimizer.param_groups):
-        group["peak"] = group["lr"]
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            group["peak"] = group["lr"]
     return optimizers
 
 
 def _groups(network: nn.Module, tables: list[Tensor], config: TrainConfig) -> ParameterGroups:
     """Return groups of all weights except the tables, by learning rate and weight decay.
 
-    The first group has the learning rate of the config, from which the schedule computes the others.
+    The first group has the learning rate of the config, from which the schedule computes the others. For
+    Muon, each group is split into other weights, which may be none, and hidden matrices with the mark
+    `hidden`. Hidden matrices are the weights of linear layers outside `Network.outer_parts`. A weight that is
+    shared with an embedding is not hidden.
     """
-    rate = config.backbone_learning_rate
-    encoder_ids = set() if rate is None else vision_weights(network)
     dense = [weight for weight in network.parameters() if all(weight is not table for table in tables)]
-    groups: ParameterGroups = [{"params": [weight for weight in dense if id(weight) not in encoder_ids]}]
-    if encoder_ids:
-        groups.append({"params": [weight for weight in dense if id(weight) in encoder_ids], "lr": rate})
-    if config.decayed == "all":
-        return groups
-    parts: ParameterGroups = []
-    for group in groups:  # FuseLIP: matrices have weight decay; gains, biases and scales do not
-        flat = [weight for weight in group["params"] if weight.dim() < 2]
-        matrices = [weight for weight in group["params"] if weight.dim() >= 2]
-        parts += {**group, "params": matrices}, {**group, "params": flat, "weight_decay": 0.0}
-    return [part for part in parts if part["params"]]
+    groups: ParameterGroups = [{"params": dense}]
+    rate = config.backbone_learning_rate
+    if rate is not None and (encoder_ids := vision_weights(network)):
+        groups = _split(groups, lambda weight: id(weight) in encoder_ids, lr=rate)
+    if config.decayed == "matrices":  # FuseLIP: matrices have weight decay; gains, biases and scales do not
+        groups = _split(groups, lambda weight: weight.dim() < 2, weight_decay=0.0)
+        groups = [group for group in groups if group["params"]]
+    if config.optimizer == "muon":
+        outer_parts = getattr(network, "outer_parts", Network.outer_parts)
+        layers = [(name, module) for name, module in network.named_modules() if isinstance(module, nn.Linear)]
+        hidden = {id(layer.weight) for name, layer in layers if outer_parts.isdisjoint(name.split("."))}
+        hidden -= {id(module.weight) for module in network.modules() if isinstance(module, nn.Embedding)}
+        groups = _split(groups, lambda weight: id(weight) in hidden, hidden=True)
+    return groups
 
 
-def _split_hidden(groups: ParameterGroups, network: nn.Module) -> ParameterGroups:
-    """Split each group in two for Muon: other weights, and hidden matrices with the mark `hidden`.
-
-    Hidden matrices are the weights of linear layers outside `Network.outer_parts`. A weight that is shared
-    with an embedding is not hidden. A group of other weights may be empty.
-    """
-    outer_parts = getattr(network, "outer_parts", Network.outer_parts)
-    layers = [(name, module) for name, module in network.named_modules() if isinstance(module, nn.Linear)]
-    hidden = {id(layer.weight) for name, layer in layers if outer_parts.isdisjoint(name.split("."))}
-    hidden -= {id(module.weight) for module in network.modules() if isinstance(module, nn.Embedding)}
+def _split(groups: ParameterGroups, is_marked: Callable[[Tensor], bool], **marks: Any) -> ParameterGroups:
+    """Split each group in two: other weights, then the marked ones with further fields."""
     parts: ParameterGroups = []
     for group in groups:
-        matrices = [weight for weight in group["params"] if id(weight) in hidden]
-        other_weights = [weight for weight in group["params"] if id(weight) not in hidden]
-        parts += {**group, "params": other_weights}, {**group, "params": matrices, "hidden": True}
+        marked = [weight for weight in group["params"] if is_marked(weight)]
+        others = [weight for weight in group["params"] if not is_marked(weight)]
+        parts += {**group, "params": others}, {**group, "params": marked, **marks}
     return parts
 
 
@@ -238,8 +230,9 @@ def _rates(config: TrainConfig) -> dict[str, Any]:
 def set_learning_rate(optimizers: list[torch.optim.Optimizer], value: float) -> None:
     """Set the learning rate of the first group, and scale every other group's peak by the same factor."""
     share = value / optimizers[0].param_groups[0]["peak"]
-    for group in (group for optimizer in optimizers for group in optimizer.param_groups):
-        group["lr"] = group["peak"] * share
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            group["lr"] = group["peak"] * share
 
 
 @torch.no_grad()

@@ -126,13 +126,13 @@ def compute_cost(training: Training, workers: int) -> Json:
         training: The run's training, with the compute of all its attempts.
         workers: The number of workers.
     """
-    compute, config, state = training.state.compute, training.config, training.state
-    counted, seconds = cost(config), training.state.compute["seconds"]
+    config, state = training.config, training.state
+    compute, seconds = state.compute, state.compute["seconds"]
     pflop = train_pflop(config, compute["image_steps"])
     card = torch.cuda.get_device_name(training.device) if training.device.type == "cuda" else ""
     share = mfu(pflop, compute["train_seconds"] * workers, card, products(config.train.precision))
     return {
-        **asdict(counted),
+        **asdict(cost(config)),
         **({} if share is None else {"mfu": share}),
         "train_pflop": pflop,
         "seconds": seconds,

@@ -137,8 +137,7 @@ class Captioner(Network):
 
         Args:
             images: Pixels from 0 to 255 (B, 3, H, W). If the config `reads_features`, the features of a
-            frozen
-                backbone: (B, F), or (B, P, F) on a grid.
+                frozen backbone: (B, F), or (B, P, F) on a grid.
             tokens: Token ids (B, T), int64.
         """
         assert tokens is not None, "a captioner needs tokens as its context"

@@ -27,7 +27,9 @@ from recstudy.recursive.models.networks.layers import (
     Block,
     GeluMLP,
     TransformerLayer,
+    flat_patches,
     lecun_normal,
+    prepend,
 )
 
 
@@ -69,7 +71,7 @@ class ViTNetwork(Classifier):
         channels, height, width = shape
         d_model, layers, heads, hidden = config.dimensions
         size = channels * config.patch**2
-        self.patches = nn.PixelUnshuffle(config.patch)
+        self.patch = config.patch
         self.embed = nn.Sequential(nn.LayerNorm(size), nn.Linear(size, d_model), nn.LayerNorm(d_model))
         self.class_token = nn.Parameter(torch.randn(1, 1, d_model))
         self.positions = nn.Parameter(
@@ -86,9 +88,8 @@ class ViTNetwork(Classifier):
         self.classify = nn.Linear(d_model, classes)
 
     def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]:
-        t_BND = self.embed(self.patches(images).flatten(2).transpose(1, 2))  # Eq. 1
-        # Eq. 2
-        s_BSD = torch.cat([self.class_token.expand(len(images), -1, -1), t_BND], dim=1) + self.positions
+        t_BND = self.embed(flat_patches(images, self.patch))  # Eq. 1
+        s_BSD = prepend(self.class_token, t_BND) + self.positions  # Eq. 2
         # Eq. 3: the last layer computes only the class token.
         s_B1D = self.layers(self.dropout(s_BSD), read=slice(0, 1))
         return Output(self.classify(self.norm(s_B1D[:, 0]))), ()  # Eq. 4

@@ -65,12 +65,8 @@ class MixtureOfExperts(nn.Module):
         self.up = nn.Parameter(torch.empty(config.experts, config.width, 2 * config.ffn_width))  # W_1 and W_3
         self.down = nn.Parameter(torch.empty(config.experts, config.ffn_width, config.width))
         self.activation, self.dropout = ACTIVATIONS[config.activation](), nn.Dropout(config.dropout)
-        self.draw()
-
-    @torch.no_grad()
-    def draw(self) -> None:
-        """Initialise each matrix of each expert with Xavier-uniform numbers."""
-        for matrix in (*self.up.chunk(2, dim=-1), self.down):
+        for matrix in (*self.up.data.chunk(2, dim=-1), self.down.data):
+            # Each matrix of each expert is Xavier-uniform.
             bound = math.sqrt(6 / (matrix.shape[1] + matrix.shape[2]))
             matrix.uniform_(-bound, bound)
 

@@ -16,7 +16,7 @@ from recstudy.programs.settings import Config
 from recstudy.records import Json, read_json
 from recstudy.recursive.config.parts import DataConfig
 from recstudy.recursive.config.run import RunConfig
-from recstudy.recursive.data.captioned import CLIP_BOS, CLIP_EOS, CLIP_VOCABULARY
+from recstudy.recursive.data.text import CLIP_BOS, CLIP_EOS, CLIP_VOCABULARY
 from recstudy.recursive.models.caption import aligner_of
 from recstudy.recursive.models.fuselip import PUBLIC_TOKENIZERS, Aligner
 from recstudy.recursive.models.networks.fuselip import FuseLIPNetwork

@@ -14,11 +14,9 @@ The form for small images is in `hrm_image.py`.
 Shapes: B sequences, S tokens, D width.
 """
 
-import torch
 from torch import Tensor
 
 from recstudy.recursive.models.hrm import HRM
-from recstudy.recursive.models.networks.layers import lecun_normal, truncated_normal
 from recstudy.recursive.models.networks.recursion import nested, schedule
 from recstudy.recursive.models.networks.sequence import SequenceCore, make_layers
 
@@ -32,9 +30,7 @@ class HRMCore(SequenceCore):
         self.f_high = make_layers(config, length, config.high_layers)
         self.f_low = make_layers(config, length, config.low_layers)
         self.turns = tuple(schedule([config.low_cycles, config.high_cycles]))
-        lecun_normal(self)
-        for name in ("z_high", "z_low"):
-            self.register_buffer(name, truncated_normal(torch.empty(config.width), 1.0))
+        self.initialise(config.width, config.width)
 
     def forward(self, x_BSD: Tensor, z_high_BSD: Tensor, z_low_BSD: Tensor) -> tuple[Tensor, Tensor]:
         updates, states = (self.f_low, self.f_high), (z_low_BSD, z_high_BSD)

@@ -22,7 +22,9 @@ from recstudy.recursive.models.networks.layers import (
     TRUNCATED,
     Rotary,
     Stack,
+    flat_patches,
     lecun_normal,
+    prepend,
     truncated_normal,
 )
 from recstudy.recursive.models.networks.recursion import nested, schedule
@@ -39,7 +41,6 @@ class HRMImageNetwork(Network):
         channels, height, width = shape
         self.config = config
         tokens = (height // config.patch) * (width // config.patch) + 1
-        self.patches = nn.PixelUnshuffle(config.patch)
         self.embed = nn.Linear(channels * config.patch**2, config.width, bias=False)
         self.class_token = nn.Parameter(torch.randn(1, 1, config.width))
         rotary = Rotary(tokens, config.width // config.heads)
@@ -60,8 +61,8 @@ class HRMImageNetwork(Network):
 
     def forward(self, images: Tensor, carry: Carry) -> tuple[Output, Carry]:
         z_high_BSD, z_low_BSD = carry
-        patches_BND = self.embed(self.patches(images).flatten(2).transpose(1, 2))
-        x_BSD = torch.cat([self.class_token.expand(len(images), -1, -1), patches_BND], dim=1)  # Eq. I1
+        patches_BND = self.embed(flat_patches(images, self.config.patch))
+        x_BSD = prepend(self.class_token, patches_BND)  # Eq. I1
         updates, states = (self.f_low, self.f_high), (z_low_BSD, z_high_BSD)
         # Eqs. 1 and 2 of `hrm.py`
         z_low_BSD, z_high_BSD = nested(updates, self.turns, x_BSD, states, "chain", self.config.gradient)

@@ -55,7 +55,14 @@ from recstudy.recursive.models.image_hrm import ImageHRM, ImageTRM, RecursiveCap
 from recstudy.recursive.models.networks.caption import Cache, Captioner, VisionProjection
 from recstudy.recursive.models.networks.contract import Carry, Output
 from recstudy.recursive.models.networks.fuselip import FuseLIPNetwork, Injection
-from recstudy.recursive.models.networks.layers import Past, Rotary, Stack, lecun_normal, truncated_normal
+from recstudy.recursive.models.networks.layers import (
+    Past,
+    QHead,
+    Rotary,
+    Stack,
+    lecun_normal,
+    truncated_normal,
+)
 from recstudy.recursive.models.networks.recursion import TopDown, nested, schedule
 from recstudy.recursive.models.sequence import hidden_width
 
@@ -113,12 +120,10 @@ class RecursiveCaptioner(Captioner):
         self.embed = None if fused else nn.Embedding(classes, config.width)
         self.core = core
         self.answer = nn.Linear(config.width, classes, bias=False)
-        self.q_head = nn.Linear(config.width, 2)
+        self.q_head = QHead(config.width)
         truncated_normal(self.answer.weight, 1 / math.sqrt(config.width))
         if self.embed is not None:
             truncated_normal(self.embed.weight, 1 / math.sqrt(config.width))
-        nn.init.zeros_(self.q_head.weight)
-        nn.init.constant_(self.q_head.bias, -5.0)
 
     def start(self, images: Tensor, tokens: Tensor | None = None) -> Carry:
         (tokens,) = super().start(images, tokens)
@@ -161,10 +166,8 @@ class RecursiveCaptioner(Captioner):
             # Eq. C4: the mean over the tokens, without PAD.
             r_BD = (z_BTD.float() * valid_BT[..., None]).sum(1) / counts_B[:, None]
         else:
-            r_BD = z_BTD[torch.arange(len(tokens), device=tokens.device), counts_B - 1].float()
-        # Eq. C3 as a product and a sum, because autocast would compute a linear layer in bfloat16.
-        q_B2 = (r_BD[:, None] * self.q_head.weight).sum(-1) + self.q_head.bias
-        halt, proceed = q_B2.unbind(-1)
+            r_BD = z_BTD[torch.arange(len(tokens), device=tokens.device), counts_B - 1]
+        halt, proceed = self.q_head(r_BD).unbind(-1)  # Eq. C3
         return Output(self.answer(z_BTD), halt, proceed if self.config.bootstraps else None)
 
 

@@ -119,12 +119,6 @@ class Attention(nn.Module):
         self.out = nn.Linear(inner, width, bias=out_bias)
         self.rotary = rotary  # only if all tokens are read: positions are counted from the first token
 
-    def init_as_torch(self) -> None:
-        """Use the initial weights of `torch.nn.MultiheadAttention`."""
-        nn.init.xavier_uniform_(self.qkv.weight)
-        nn.init.zeros_(self.qkv.bias)
-        nn.init.zeros_(self.out.bias)
-
     def forward(self, x_BSD: Tensor, read: slice = ALL, past: Past | None = None) -> Tensor:
         q_BHRE, k_BHSE, v_BHSE = (by_head(part, self.heads) for part in self._project(x_BSD, read))
         if self.rotary is not None:
@@ -188,6 +182,22 @@ class GeluMLP(nn.Module):
 
     def forward(self, x_BSD: Tensor) -> Tensor:
         return self.down(self.dropout(F.gelu(self.up(x_BSD))))
+
+
+class QHead(nn.Linear):
+    """The halting logits W_q r + b_q of HRM and TRM, (..., D) -> (..., 2), in float32.
+
+    At first W_q = 0 and b_q = (`halt_bias`, -5).
+    """
+
+    def __init__(self, width: int, halt_bias: float = -5.0) -> None:
+        super().__init__(width, 2)
+        nn.init.zeros_(self.weight)
+        self.bias.data = torch.tensor([halt_bias, -5.0])
+
+    def forward(self, r: Tensor) -> Tensor:
+        # A product and a sum, because autocast would compute a linear layer in bfloat16.
+        return (r.float().unsqueeze(-2) * self.weight).sum(-1) + self.bias
 
 
 class TransformerLayer(nn.Module):
@@ -328,6 +338,16 @@ def init_as_clip(layers: nn.ModuleList | nn.Sequential) -> None:
             nn.init.zeros_(linear.bias)
         nn.init.normal_(layer.ffn.up.weight, std=(2 * width) ** -0.5)
         nn.init.normal_(layer.ffn.down.weight, std=branch)
+
+
+def prepend(token: Tensor, tokens_BND: Tensor) -> Tensor:
+    """Put a token (1, D) or (1, 1, D) before the tokens of each image: (B, N, D) -> (B, 1 + N, D)."""
+    return torch.cat([token.expand(len(tokens_BND), -1, -1), tokens_BND], dim=1)
+
+
+def flat_patches(images: Tensor, patch: int) -> Tensor:
+    """Return the pixels of square patches side by side: (B, C, height, width) -> (B, N, C patch^2)."""
+    return F.pixel_unshuffle(images, patch).flatten(2).transpose(1, 2)
 
 
 class PatchEmbedding(nn.Module):

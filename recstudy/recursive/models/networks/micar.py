@@ -148,13 +148,20 @@ class MicarNetwork(PlainCaptioner):
         i_BPD = self.encoder(self.project(self.eyes(images)))
         return [layer.fusion.see(i_BPD) for layer in self._layers()]
 
-    def decode(self, tokens: Tensor, layer_images: list[SeenImage], past: Past) -> tuple[Tensor, Tensor]:
+    def decode(
+        self,
+        tokens: Tensor,
+        layer_images: list[SeenImage],
+        past: Past,
+        traces: list[MicarTrace] | None = None,
+    ) -> tuple[Tensor, Tensor]:
         """Return the decoder's states, Eqs. III-E to 7 without W_o, and the balance loss.
 
         Args:
             tokens: Tokens after those of `past` (B, T).
             layer_images: Each layer's part of the image.
             past: Keys and values of earlier tokens.
+            traces: If given, gets the trace of each layer.
 
         Returns:
             States (B, T, D), and the mean of L_b over the layers, a scalar.
@@ -163,7 +170,7 @@ class MicarNetwork(PlainCaptioner):
         # A single new token attends to all earlier ones and needs no mask.
         x_BTD, mask_BTT = self.inputs(tokens, past.length), None if past.length else causal_mask(tokens)
         for layer, image in zip(self._layers(), layer_images, strict=True):
-            x_BTD, loss = layer(x_BTD, image, mask_BTT, past)  # Eqs. 4a to 4c
+            x_BTD, loss = layer(x_BTD, image, mask_BTT, past, traces)  # Eqs. 4a to 4c
             losses.append(loss)
         return self.norm(x_BTD), torch.stack(losses).mean()
 
@@ -181,10 +188,8 @@ class MicarNetwork(PlainCaptioner):
             images: Images as in `start`.
             tokens: Tokens (B, T), int64.
         """
-        x_BTD, mask_BTT, traces = self.inputs(tokens), causal_mask(tokens), []
-        for layer, image in zip(self._layers(), self.see(images), strict=True):
-            traces.append(layer.trace(x_BTD, image, mask_BTT, tokens != PAD))
-            x_BTD, _ = layer(x_BTD, image, mask_BTT, Past())
+        traces: list[MicarTrace] = []
+        self.decode(tokens, self.see(images), Past(), traces)
         return MicarTrace(*(torch.stack(parts) for parts in zip(*traces, strict=True)))
 
     def _layers(self) -> list[ExpertDecoderLayer]:
@@ -218,29 +223,28 @@ class ExpertDecoderLayer(nn.Module):
         )
 
     def forward(
-        self, x_BTD: Tensor, image: SeenImage, mask_BTT: Tensor | None, past: Past
+        self,
+        x_BTD: Tensor,
+        image: SeenImage,
+        mask_BTT: Tensor | None,
+        past: Past,
+        traces: list[MicarTrace] | None = None,
     ) -> tuple[Tensor, Tensor]:
-        # Eq. 4a: causal self-attention.
-        x_BTD = x_BTD + self.attend(x_BTD, mask_BTT, past)
-        # Eq. 4b: the fusion of text and image.
-        x_BTD = x_BTD + self.fusion(x_BTD, image, past.length)
-        y_BTD, loss = self.moe(self.norm2(x_BTD))
-        # Eq. 4c: the mixture of experts replaces the feed-forward network.
-        return x_BTD + y_BTD, loss
-
-    def attend(self, x_BTD: Tensor, mask_BTT: Tensor | None, past: Past) -> Tensor:
         q, k, v = self.attention.project(self.norm1(x_BTD), past.length)
-        return self.attention(q, *past.extend(k, v), mask_BTT)
-
-    def trace(self, x_BTD: Tensor, image: SeenImage, mask_BTT: Tensor, valid_BT: Tensor) -> MicarTrace:
-        """Return the trace of this layer, without the dimension of the layers."""
-        q, k, _ = self.attention.project(self.norm1(x_BTD))
-        self_attention = self.attention.maps(q, k, mask_BTT)
-        x_BTD = x_BTD + self.attend(x_BTD, mask_BTT, Past())
-        cross_attention = self.fusion.maps(x_BTD, image)
-        x_BTD = x_BTD + self.fusion(x_BTD, image)
-        routing = self.moe.route(self.norm2(x_BTD).flatten(0, 1))
-        return MicarTrace(self_attention, cross_attention, *trace_routing(routing, valid_BT))
+        # Eq. 4a: causal self-attention.
+        x_BTD = x_BTD + self.attention(q, *past.extend(k, v), mask_BTT)
+        # Eq. 4b: the fusion of text and image.
+        fused_BTD = x_BTD + self.fusion(x_BTD, image, past.length)
+        normed_BTD = self.norm2(fused_BTD)
+        y_BTD, loss = self.moe(normed_BTD)
+        if traces is not None and mask_BTT is not None:
+            maps = self.attention.maps(q, k, mask_BTT), self.fusion.maps(x_BTD, image)
+            routing = self.moe.route(normed_BTD.flatten(0, 1))
+            # Every token but PAD attends to itself.
+            is_token_BT = mask_BTT.diagonal(dim1=1, dim2=2)
+            traces.append(MicarTrace(*maps, *trace_routing(routing, is_token_BT)))
+        # Eq. 4c: the mixture of experts replaces the feed-forward network.
+        return fused_BTD + y_BTD, loss
 
 
 def trace_routing(routing: TokenRouting, valid_BT: Tensor) -> tuple[Tensor, ...]:

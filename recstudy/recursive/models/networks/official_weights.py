@@ -197,11 +197,10 @@ def official_model(family: Family, arch: Arch, weights: Mapping[str, Tensor]) ->
     if family == "hrm":
         return HRM(**fields)
     scales = sum(re.fullmatch(r"L\d+_init", name) is not None for name in weights)
-    is_single = scales == 0 and "L_init" in weights and "H_init" not in weights
     module = arch.module
     if not module:  # the initial states in the file show which module wrote it
-        kind = "trm_singlez" if is_single else "trm"
-        module = "trm_hier6" if scales else kind
+        module = "trm_singlez" if "L_init" in weights and "H_init" not in weights else "trm"
+        module = "trm_hier6" if scales else module
     if module == "trm_hier6" and scales != arch.L_cycles:
         raise ConfigError(
             f"arch.L_cycles must be {scales}, the number of latents in the file (L1_init, ...), but got"

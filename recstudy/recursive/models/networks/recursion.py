@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from recstudy.recursive.models.fields import GradientMode
+from recstudy.recursive.config.parts import GradientMode
 
 Update = Callable[[Tensor], Tensor]
 TopDown = Literal["literal", "chain", "full"]

@@ -55,10 +55,12 @@ from recstudy.recursive.config.parts import Shape
 from recstudy.recursive.models.networks.contract import Carry, Network, Output
 from recstudy.recursive.models.networks.layers import (
     PuzzleTable,
+    QHead,
     RMSNorm,
     Rotary,
     Stack,
     SwiGLU,
+    flat_patches,
     lecun_normal,
     rms,
     truncated_normal,
@@ -71,6 +73,12 @@ class SequenceCore(nn.Module):
 
     z_high: Tensor  # (D,) initial states
     z_low: Tensor
+
+    def initialise(self, high_width: int, low_width: int) -> None:
+        """Draw the initial weights and the initial states, which are not trained."""
+        lecun_normal(self)
+        for name, width in (("z_high", high_width), ("z_low", low_width)):
+            self.register_buffer(name, truncated_normal(torch.empty(width), 1.0))
 
     def deepen(self, share: float) -> None:
         """See `Network.deepen`."""
@@ -108,15 +116,12 @@ class SequenceNetwork(Network):
             nn.Parameter(torch.empty(self.length, config.width)) if config.positions == "learned" else None
         )
         self.answer = nn.Linear(config.width, outputs, bias=False)
-        self.q_head = nn.Linear(config.width, 2)
+        self.q_head = QHead(config.width, config.halt_bias)
         for weight in (self.embed.weight, self.answer.weight, self.places):
             if weight is not None:
                 truncated_normal(weight, 1 / math.sqrt(weight.shape[1]))
         if self.puzzle is not None:
             nn.init.zeros_(self.puzzle.weight)
-        nn.init.zeros_(self.q_head.weight)
-        nn.init.constant_(self.q_head.bias, -5.0)
-        nn.init.constant_(self.q_head.bias.data[:1], config.halt_bias)
 
     @abstractmethod
     def tokens(self, images: Tensor) -> Tensor:
@@ -191,9 +196,7 @@ class SequenceNetwork(Network):
 
     def read(self, z_BQSD: Tensor) -> Output:
         """Return the answer and Eq. 6. The halting logits are means over the passes of an image."""
-        first_BQD = z_BQSD[:, :, 0]
-        # Eq. 6 as a product and a sum, because autocast would compute a linear layer in bfloat16.
-        q_BQ2 = (first_BQD.float()[:, :, None] * self.q_head.weight).sum(-1) + self.q_head.bias
+        q_BQ2 = self.q_head(z_BQSD[:, :, 0])  # Eq. 6
         halt, proceed = q_BQ2.mean(1).unbind(-1)
         return Output(self.logits(z_BQSD), halt, proceed if self.config.bootstraps else None)
 
@@ -228,9 +231,7 @@ class ImageNetwork(SequenceNetwork):
     def tokens(self, images: Tensor) -> Tensor:
         """Return the tokens of an image, Eq. 1 or 2, (B, N, D)."""
         if self.config.tokens == "patch":
-            return self.embed(
-                nn.functional.pixel_unshuffle(images, self.config.patch).flatten(2).transpose(1, 2)
-            )
+            return self.embed(flat_patches(images, self.config.patch))
         levels = images.long() * self.config.vocabulary // 256
         return math.sqrt(self.config.width) * self.embed(levels.flatten(1))  # Eq. 1
 
@@ -317,9 +318,7 @@ class TransformerCore(SequenceCore):
     def __init__(self, config: Transformer, length: int) -> None:
         super().__init__()
         self.f = make_layers(config, length, config.layers)
-        lecun_normal(self)
-        self.register_buffer("z_high", truncated_normal(torch.empty(config.width), 1.0))
-        self.register_buffer("z_low", torch.empty(0))
+        self.initialise(config.width, 0)
 
     def forward(self, x_BSD: Tensor, z_high_BSD: Tensor, z_low_BSD: Tensor) -> tuple[Tensor, Tensor]:
         return self.f(z_high_BSD + x_BSD), z_low_BSD  # Eq. T1; z_low is empty

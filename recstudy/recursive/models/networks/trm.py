@@ -22,7 +22,6 @@ Shapes: B sequences, S tokens, D width.
 import torch
 from torch import Tensor
 
-from recstudy.recursive.models.networks.layers import lecun_normal, truncated_normal
 from recstudy.recursive.models.networks.recursion import updating
 from recstudy.recursive.models.networks.sequence import SequenceCore, make_layers
 from recstudy.recursive.models.trm import TRM
@@ -43,9 +42,7 @@ class TRMCore(SequenceCore):
         self.latents = {"single": 0, "answer and latent": 1, "multi-scale": config.latent_steps}[
             config.states
         ]
-        lecun_normal(self)
-        for name, width in (("z_high", config.width), ("z_low", self.latents * config.width)):
-            self.register_buffer(name, truncated_normal(torch.empty(width), 1.0) if width else torch.empty(0))
+        self.initialise(config.width, self.latents * config.width)
 
     def forward(self, x_BSD: Tensor, y_BSD: Tensor, z_BSD: Tensor) -> tuple[Tensor, Tensor]:
         cycles, _ = self.depth

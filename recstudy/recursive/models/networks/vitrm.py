@@ -30,7 +30,7 @@ from recstudy.recursive.models.networks.layers import (
     TransformerLayer,
     learned,
 )
-from recstudy.recursive.models.networks.recursion import updating
+from recstudy.recursive.models.networks.recursion import schedule, updating
 from recstudy.recursive.models.vitrm import ViTRM
 
 
@@ -53,6 +53,9 @@ class ViTRMNetwork(Network):
             self.register_buffer("z_start", z_start.data)
         blocks = (Block([make_layer(config) for _ in range(config.layers)]) for _ in range(config.blocks))
         self.f = nn.ModuleList(blocks)  # the first block updates z, the last one updates y
+        self.turns, self.test_turns = (
+            tuple(schedule([config.latent_steps, cycles])) for cycles in (config.cycles, config.test_cycles)
+        )
         self.classify = make_head(config.width, classes)
         self.halt = make_head(config.width, 1)
 
@@ -64,30 +67,25 @@ class ViTRMNetwork(Network):
         y_B1D, z_BKD = carry
         # Eq. 1: x is computed at every supervision step, so that the embedding is trained.
         x_BND = self.embed(images) + self.positions
-        cycles = self.config.cycles if self.training else self.config.test_cycles
-        for cycle in range(cycles):
-            y_B1D, z_BKD = self.cycle(x_BND, y_B1D, z_BKD, last=cycle == cycles - 1)
+        for level, last_cycle, last_step in self.turns if self.training else self.test_turns:
+            with updating(self.config.gradient, last_cycle=last_cycle, last_step=last_step):
+                if level == 0:
+                    tokens = torch.cat([x_BND, y_B1D, z_BKD], dim=1)
+                    # Eq. 2: z reads image, answer and itself. The last layer computes only its K tokens.
+                    z_BKD = self.f[0](tokens, read=slice(-z_BKD.shape[1], None))
+                else:
+                    image = [x_BND] if self.config.image_in_answer else []
+                    # Eq. 3: y reads itself and z, and the image with `image_in_answer`.
+                    y_B1D = self.f[-1](torch.cat([y_B1D, z_BKD, *image], dim=1), read=slice(0, 1))
         answer_BD = y_B1D[:, 0]
         return Output(self.classify(answer_BD), self.halt(answer_BD)[:, 0]), (y_B1D, z_BKD)  # Eq. 4
-
-    def cycle(self, x_BND: Tensor, y_B1D: Tensor, z_BKD: Tensor, last: bool) -> Carry:
-        """Return y and z after one cycle, Eqs. 2 and 3; `last` marks the last cycle of the step."""
-        steps, mode = self.config.latent_steps, self.config.gradient
-        for step in range(steps):
-            with updating(mode, last_cycle=last, last_step=step == steps - 1):
-                tokens = torch.cat([x_BND, y_B1D, z_BKD], dim=1)
-                # Eq. 2: z reads image, answer and itself. The last layer computes only its K tokens.
-                z_BKD = self.f[0](tokens, read=slice(-z_BKD.shape[1], None))
-        with updating(mode, last_cycle=last, last_step=True):
-            answer_inputs = [y_B1D, z_BKD, x_BND] if self.config.image_in_answer else [y_B1D, z_BKD]
-            # Eq. 3: y reads itself and z, and the image with `image_in_answer`.
-            y_B1D = self.f[-1](torch.cat(answer_inputs, dim=1), read=slice(0, 1))
-        return y_B1D, z_BKD
 
 
 def make_layer(config: ViTRM) -> TransformerLayer:
     attention = Attention(config.width, config.heads, config.dropout)
-    attention.init_as_torch()
+    nn.init.xavier_uniform_(attention.qkv.weight)  # as torch.nn.MultiheadAttention
+    for linear in (attention.qkv, attention.out):
+        nn.init.zeros_(linear.bias)
     ffn = (SwiGLU if config.ffn == "swiglu" else GeluMLP)(config.width, config.hidden_width)
     return TransformerLayer(attention, ffn, config.width, config.norm, config.dropout)
 

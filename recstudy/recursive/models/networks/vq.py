@@ -33,7 +33,7 @@ from recstudy.base.values import canonical
 from recstudy.programs.settings import configure
 from recstudy.records.files import Json, write_whole
 from recstudy.recursive.models.fuselip import VQ
-from recstudy.recursive.models.networks.layers import ClipLayer, PatchEmbedding, init_as_clip
+from recstudy.recursive.models.networks.layers import ClipLayer, PatchEmbedding, init_as_clip, prepend
 from recstudy.recursive.models.networks.weight_files import weight_bytes
 
 DEAD = 0.1  # a code is dead if it is used less than this fraction of the even share 1/V
@@ -52,27 +52,40 @@ class Codes(NamedTuple):
     nearest: Tensor  # (B, K, E): the codes, with the gradient of the codebook
 
 
-class Encoder(nn.Module):
-    """The encoder, Eqs. 1 and 2 without the normalisation."""
+class TokenTransformer(nn.Module):
+    """The layers of the encoder and of the decoder, with a norm before and after them."""
 
     def __init__(self, config: VQ) -> None:
         super().__init__()
         self.config = config
+
+    def add_layers(self) -> None:
+        """Add the layers. The order of a subclass's parts decides their initial random numbers."""
+        width = self.config.width
+        self.norm_in, self.norm_out = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.layers = nn.Sequential(*(ClipLayer(width, self.config.heads) for _ in range(self.config.layers)))
+
+    def transform(self, first_BSD: Tensor, last_BSD: Tensor, read: slice) -> Tensor:
+        """Return LN(layers(LN([first; last]))) of the tokens that are read."""
+        s_BSD = self.norm_in(torch.cat([first_BSD, last_BSD], dim=1))
+        return self.norm_out(self.layers(s_BSD)[:, read])
+
+
+class Encoder(TokenTransformer):
+    """The encoder, Eqs. 1 and 2 without the normalisation."""
+
+    def __init__(self, config: VQ) -> None:
+        super().__init__(config)
         self.embed = PatchEmbedding(3, config.patch, config.width)
         self.class_token = random_parameter(1, config.width)
         self.places = random_parameter(config.patches + 1, config.width)
         self.queries, self.query_places = (random_parameter(config.codes, config.width) for _ in range(2))
-        self.norm_in, self.norm_out = nn.LayerNorm(config.width), nn.LayerNorm(config.width)
-        self.layers = nn.Sequential(*(ClipLayer(config.width, config.heads) for _ in range(config.layers)))
+        self.add_layers()
         self.project = nn.Linear(config.width, config.token_size)
-        self._draw()
-
-    def _draw(self) -> None:
-        """Initialise the layers as CLIP does, and the patches with unit variance and mid-grey at 0."""
-        # With other patches, all images start and stay at the same codes.
         init_as_clip(self.layers)
+        # With other patches, all images start and stay at the same codes: unit variance for pixels with a
+        # standard deviation of 1/4, and mid-grey at 0.
         patch = self.embed.project
-        # Unit variance for pixels with a standard deviation of 1/4.
         nn.init.normal_(patch.weight, std=4 / math.sqrt(patch.weight[0].numel()))
         assert patch.bias is not None
         patch.bias.data = -patch.weight.data.sum((1, 2, 3)) / 2
@@ -80,11 +93,10 @@ class Encoder(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """Return the latents (B, K, E) of images (B, 3, size, size) with values from 0 to 1."""
         t_BND = self.embed(images)
-        image_BSD = torch.cat([self.class_token.expand(len(images), -1, -1), t_BND], dim=1) + self.places
+        image_BSD = prepend(self.class_token, t_BND) + self.places
         queries_BKD = (self.queries + self.query_places).expand(len(images), -1, -1)
         # Eq. 1: class token, patches and latent queries.
-        s_BSD = self.norm_in(torch.cat([image_BSD, queries_BKD], dim=1))
-        latents_BKD = self.norm_out(self.layers(s_BSD)[:, -self.config.codes :])
+        latents_BKD = self.transform(image_BSD, queries_BKD, slice(-self.config.codes, None))
         if self.config.legacy:  # TiTok-S-128 reshapes (K, D) to (D, K) without a transpose
             latents_BKD = latents_BKD.reshape(len(images), self.config.width, self.config.codes).transpose(
                 1, 2
@@ -149,20 +161,16 @@ class ImageTokenizer(nn.Module):
         return self.quantiser(self.encoder(images))
 
 
-class Decoder(nn.Module):
+class Decoder(TokenTransformer):
     """The decoder, Eq. 5."""
 
     def __init__(self, config: VQ) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config)
         self.embed = nn.Linear(config.token_size, config.width)
         self.mask_token = random_parameter(1, config.width)
-        self.places, self.code_places = (
-            random_parameter(config.patches, config.width),
-            random_parameter(config.codes, config.width),
-        )
-        self.norm_in, self.norm_out = nn.LayerNorm(config.width), nn.LayerNorm(config.width)
-        self.layers = nn.Sequential(*(ClipLayer(config.width, config.heads) for _ in range(config.layers)))
+        self.places = random_parameter(config.patches, config.width)
+        self.code_places = random_parameter(config.codes, config.width)
+        self.add_layers()
         self.pixels = nn.Linear(config.width, 3 * config.patch**2)
         init_as_clip(self.layers)
 
@@ -170,8 +178,7 @@ class Decoder(nn.Module):
         """Return images (B, 3, size, size) with values of about 0 to 1."""
         patches_BND = (self.mask_token + self.places).expand(len(codes_BKE), -1, -1)
         codes_BKD = self.embed(codes_BKE) + self.code_places
-        s_BSD = self.norm_in(torch.cat([patches_BND, codes_BKD], dim=1))
-        patches_BND = self.norm_out(self.layers(s_BSD)[:, : self.config.patches])
+        patches_BND = self.transform(patches_BND, codes_BKD, slice(self.config.patches))
         side = self.config.size // self.config.patch  # in patches
         grid = self.pixels(patches_BND).transpose(1, 2).unflatten(2, (side, -1))
         return F.pixel_shuffle(grid, self.config.patch)  # Eq. 5

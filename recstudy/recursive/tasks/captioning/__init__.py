@@ -22,8 +22,8 @@ from recstudy.programs.metric import METRICS
 from recstudy.recursive.config.parts import PAD
 from recstudy.recursive.config.run import RunConfig
 from recstudy.recursive.config.tasks import TASKS, Labels
+from recstudy.recursive.tasks import TokenTask
 from recstudy.recursive.tasks.captioning import scores
-from recstudy.recursive.tasks.tokens import TokenTask
 from recstudy.recursive.train.task import Task
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ Shapes: N images of an official split, B images of a batch, P places of a grid, 
 import hashlib
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from recstudy.base.files import cache_folder, sha256_of
 from recstudy.base.values import digest
 from recstudy.programs.watchdog import paused_watchdog
 from recstudy.records.files import Json
-from recstudy.recursive.config.reader import Pixels
+from recstudy.recursive.config.reader import Pixels, Tokens
 from recstudy.recursive.config.run import RunConfig
 from recstudy.recursive.config.train import TrainConfig
 from recstudy.recursive.data.cache import DataSet, Split, cached_results
@@ -35,6 +36,7 @@ from recstudy.recursive.models.fuselip import Aligner
 from recstudy.recursive.models.networks.caption import frozen
 from recstudy.recursive.models.networks.contract import Network
 from recstudy.recursive.models.networks.fuselip_weights import load_public, weight_file
+from recstudy.recursive.models.networks.vq import ImageTokenizer
 from recstudy.recursive.tasks.captioning.tokenizer import encoder_weights, image_codes, image_tokenizer
 from recstudy.recursive.train.parallel import concatenated
 
@@ -47,18 +49,24 @@ Read = Callable[[Split], Split]
 def reader(config: RunConfig, data: DataSet, device: torch.device) -> tuple[Read, Json]:
     """Return a function that reads a split, and the facts about the image tokenizer for the result."""
     model = config.model
+    facts: Json = {}
+    compute: Callable[[Split], Features | Tokens]
     if aligner := aligner_of(model)[0]:
-        return _codes_reader(aligner, config, data, device)
-    if isinstance(model, CaptionModel) and model.reads_features:
-        backbone = frozen(model).to(device)
-        name = model.backbone if model.grid is None else f"{model.backbone}-{model.grid}x{model.grid}"
+        tokenizer, facts = _image_tokenizer(aligner, config, data, device)
+        name = facts["image_hash"]
+        compute = partial(image_codes, tokenizer=tokenizer, tokenizer_hash=name, device=device)
+    elif isinstance(model, CaptionModel) and model.reads_features:
+        title = model.backbone if model.grid is None else f"{model.backbone}-{model.grid}x{model.grid}"
+        name = f"{title}-{model.weights}"
+        compute = partial(features, backbone=frozen(model).to(device), name=title, device=device)
+    else:
+        return lambda split: split, facts
 
-        def read(split: Split) -> Split:
-            images: Any = features(split, backbone, name, device)
-            return replace(split, images=images, source=f"{split.source}/{name}-{model.weights}")
+    def read(split: Split) -> Split:
+        images: Any = compute(split)
+        return replace(split, images=images, source=f"{split.source}/{name}")
 
-        return read, {}
-    return lambda split: split, {}
+    return read, facts
 
 
 def equip(
@@ -136,8 +144,7 @@ def features(split: Split, backbone: nn.Module, name: str, device: torch.device)
     Args:
         split: any part of an official split; the features of all images of that split are computed.
         backbone: maps pixels from 0 to 255 (B, C, H, W) float32 to (B, F) or (B, P, F), in evaluation mode
-            and on
-            `device`.
+            and on `device`.
         name: name of the backbone with its grid, for the file.
         device: the device that computes.
 
@@ -163,28 +170,21 @@ def checksum(network: nn.Module) -> str:
     return hashed.hexdigest()[:20]
 
 
-def _codes_reader(
+def _image_tokenizer(
     aligner: Aligner, config: RunConfig, data: DataSet, device: torch.device
-) -> tuple[Read, Json]:
-    """Return a reader of codes, by the public tokenizer or a substitute trained on the same images."""
+) -> tuple[ImageTokenizer, Json]:
+    """Return the public image tokenizer, or a substitute trained on the same images, and facts about it."""
     if aligner.files:
         _, tokenizer = load_public(config, data.folder)
         name = f"{aligner.tokenizer.name} (public weights)"
-        tokenizer = tokenizer.to(device).eval()
-        description = {"image": name, "image_hash": sha256_of(weight_file(data.folder / aligner.files))[:20]}
-    else:
-        network, header = image_tokenizer(
-            aligner.tokenizer, aligner.tokenizer_epochs, data, config.data.title, device
-        )
-        facts, tokenizer = header["facts"], network.tokenizer
-        quality = (
-            f"PSNR {facts['psnr']:.1f} dB, {facts['used_percent']:.0f} % of {aligner.tokenizer.codebook:,}"
-            " codes used"
-        )
-        description = {"image": f"{header['title']}; {quality}", "image_hash": header["hash"]}
-
-    def read(split: Split) -> Split:
-        codes: Any = image_codes(split, tokenizer, description["image_hash"], device)
-        return replace(split, images=codes, source=f"{split.source}/{description['image_hash']}")
-
-    return read, description
+        checksum_of_file = sha256_of(weight_file(data.folder / aligner.files))[:20]
+        return tokenizer.to(device).eval(), {"image": name, "image_hash": checksum_of_file}
+    network, header = image_tokenizer(
+        aligner.tokenizer, aligner.tokenizer_epochs, data, config.data.title, device
+    )
+    facts = header["facts"]
+    quality = (
+        f"PSNR {facts['psnr']:.1f} dB, {facts['used_percent']:.0f} % of {aligner.tokenizer.codebook:,}"
+        " codes used"
+    )
+    return network.tokenizer, {"image": f"{header['title']}; {quality}", "image_hash": header["hash"]}

@@ -115,8 +115,7 @@ def expert_use(network: Captioner, test: Batches, config: RunConfig) -> tuple[Sc
     """
     if not isinstance(network, MicarNetwork) or network.config.experts == 1:
         return {}, {}
-    load, entropy, dropped, attention = [], [], [], []
-    tokens = 0
+    sums, tokens = [], 0
     for batch in test.evaluation_batches(
         max(1, min(worker_batch_size(config), PAIRS // test.labels.shape[1] ** 2))
     ):
@@ -124,18 +123,18 @@ def expert_use(network: Captioner, test: Batches, config: RunConfig) -> tuple[Sc
         read = batch.labels[:, :-1]
         with autocast(read.device, config.train):
             trace = network.trace(batch.images, read)
-        load.append(trace.load)
-        dropped.append(trace.dropped)
-        entropy.append(in_float64(trace.entropy * (read != PAD)).sum((1, 2)))
         attention_LBT = torch.special.entr(trace.cross_attention.float()).sum(-1).mean(2)
-        attention.append(in_float64(attention_LBT * (read != PAD)).sum((1, 2)))
+        entropy_L, attention_L = (
+            in_float64(part_LBT * (read != PAD)).sum((1, 2)) for part_LBT in (trace.entropy, attention_LBT)
+        )
+        sums.append((trace.load, entropy_L, trace.dropped, attention_L))
         tokens += int((read != PAD).sum())
-    load_LE = torch.stack(load).sum(0)
-    entropy_L = torch.stack(entropy).sum(0) / tokens
-    dropped_L = torch.stack(dropped).sum(0)
-    metrics, facts = summarize_routing(load_LE, entropy_L, dropped_L, tokens, network.config.top_k)
-    for layer, entropy_sum in enumerate(torch.stack(attention).sum(0).tolist(), 1):
-        metrics[f"attention_entropy.{layer}"] = entropy_sum / tokens
+    load_LE, entropy_L, dropped_L, attention_L = (
+        torch.stack(parts).sum(0) for parts in zip(*sums, strict=True)
+    )
+    metrics, facts = summarize_routing(load_LE, entropy_L / tokens, dropped_L, tokens, network.config.top_k)
+    for layer, entropy in enumerate(attention_L.tolist(), 1):
+        metrics[f"attention_entropy.{layer}"] = entropy / tokens
     return metrics, facts
 
 

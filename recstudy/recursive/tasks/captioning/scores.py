@@ -60,61 +60,6 @@ for n in range(1, 5):
         return code_words(answers).bleu[n - 1]
 
 
-@METRICS.add("avg_bleu")
-@of_captions("Avg-BLEU")
-def avg_bleu(answers: Answers) -> float:
-    """Return the mean of BLEU-1 to BLEU-4 (003)."""
-    return sum(words(answers).bleu) / 4
-
-
-@METRICS.add("rouge_l")
-@of_captions("ROUGE-L")
-def rouge_l(answers: Answers) -> float:
-    return words(answers).rouge_l
-
-
-@METRICS.add("cider")
-@of_captions("CIDEr", bounds=(0, 10), ranks=True)
-def cider(answers: Answers) -> float:
-    return words(answers).cider()
-
-
-@METRICS.add("meteor")
-@of_captions("METEOR")
-def meteor(answers: Answers) -> float:
-    return words(answers).meteor
-
-
-@METRICS.add("report_score")
-@of_captions("Report score")
-def report_score(answers: Answers) -> float:
-    """Return the score by which 003's code selects epochs: 1/2 Avg-BLEU + 1/4 METEOR + 1/4 ROUGE-L.
-
-    Raises:
-        NotAvailable: METEOR is not available.
-    """
-    captions = words(answers)
-    return sum(captions.bleu) / 8 + captions.rouge_l / 4 + captions.meteor / 4
-
-
-@METRICS.add("avg_bleu_jury")
-@of_code_words("Avg-BLEU (jury)")
-def avg_bleu_jury(answers: Answers) -> float:
-    return fmean(code_words(answers).bleu)
-
-
-@METRICS.add("meteor_nltk")
-@of_code_words("METEOR (NLTK)")
-def meteor_nltk(answers: Answers) -> float:
-    return code_words(answers).nltk_meteor()
-
-
-@METRICS.add("rouge_l_f1")
-@of_code_words("ROUGE-L (F1)")
-def rouge_l_f1(answers: Answers) -> float:
-    return code_words(answers).rouge_f1()
-
-
 @lru_cache(maxsize=4)
 def rates(answers: Answers) -> list[float]:
     """Return the RaTEScore of each image that has a reference."""
@@ -126,14 +71,31 @@ def rates(answers: Answers) -> list[float]:
     return scores
 
 
-@METRICS.add("rate_score")
-@of_captions("RaTEScore")
-def rate_score(answers: Answers) -> float:
-    return fmean(rates(answers))
+def report_score(answers: Answers) -> float:
+    """Return the score by which 003's code selects epochs: 1/2 Avg-BLEU + 1/4 METEOR + 1/4 ROUGE-L.
+
+    Raises:
+        NotAvailable: METEOR is not available.
+    """
+    captions = words(answers)
+    return sum(captions.bleu) / 8 + captions.rouge_l / 4 + captions.meteor / 4
 
 
-@METRICS.add("rate_score_std")
-@of_captions("RaTEScore, deviation over reports", better=None)
-def rate_score_std(answers: Answers) -> float:
-    """Return the standard deviation over reports, with N in the denominator (003, Table II)."""
-    return pstdev(rates(answers))
+# Metric -> its description and function. Avg-BLEU is the mean of BLEU-1 to BLEU-4 (003).
+METRICS.add_all(
+    {
+        "avg_bleu": of_captions("Avg-BLEU")(lambda answers: sum(words(answers).bleu) / 4),
+        "rouge_l": of_captions("ROUGE-L")(lambda answers: words(answers).rouge_l),
+        "cider": of_captions("CIDEr", bounds=(0, 10), ranks=True)(lambda answers: words(answers).cider()),
+        "meteor": of_captions("METEOR")(lambda answers: words(answers).meteor),
+        "report_score": of_captions("Report score")(report_score),
+        "avg_bleu_jury": of_code_words("Avg-BLEU (jury)")(lambda answers: fmean(code_words(answers).bleu)),
+        "meteor_nltk": of_code_words("METEOR (NLTK)")(lambda answers: code_words(answers).nltk_meteor()),
+        "rouge_l_f1": of_code_words("ROUGE-L (F1)")(lambda answers: code_words(answers).rouge_f1()),
+        "rate_score": of_captions("RaTEScore")(lambda answers: fmean(rates(answers))),
+        # N is in the denominator of the deviation (003, Table II).
+        "rate_score_std": of_captions("RaTEScore, deviation over reports", better=None)(
+            lambda answers: pstdev(rates(answers))
+        ),
+    }
+)

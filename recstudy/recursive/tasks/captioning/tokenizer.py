@@ -223,8 +223,7 @@ def encoder_weights(
         config: the run config of the aligner.
         data: the data of the run.
         tokenizer_hash: hash of the image tokenizer. The hash of public weights also covers the encoder that
-            training
-            starts from.
+            training starts from.
         train: trains the aligner and returns its weights.
     """
 

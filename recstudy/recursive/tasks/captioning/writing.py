@@ -156,13 +156,12 @@ def by_depth(network: Network, test: Batches, config: RunConfig) -> Scores:
 
     The result is empty for a model without recursion.
     """
-    depths = range(1, config.train.evaluation_depths + 1)
-    if not config.model.recursive or not depths:
+    if not config.depths:
         return {}
-    sums = sum_token_scores(network, test, config, depths)
+    sums = sum_token_scores(network, test, config, config.depths)
     return {
         str(depth): 100 * (hits / tokens).item()
-        for depth, (_, hits, tokens, _) in zip(depths, sums, strict=True)
+        for depth, (_, hits, tokens, _) in zip(config.depths, sums, strict=True)
     }
 
 
