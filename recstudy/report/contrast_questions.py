@@ -10,11 +10,11 @@ from typing import Any
 from recstudy.evidence import (
     ALPHA,
     Fit,
+    Kind,
     Question,
     Reason,
     Scale,
     answer,
-    contrast,
     exact_sum,
     holm,
 )
@@ -23,12 +23,12 @@ from recstudy.report.blocks import block_words, differ, other_blocks, scope
 from recstudy.report.contrasts import Contrasts, Weights, average
 from recstudy.report.fits import (
     Fits,
+    contrast_of,
     fits_of,
     is_within_seeds,
     protocol,
     scale_of,
     seeds_of,
-    with_shared_seeds,
     within_seeds,
 )
 from recstudy.report.names import (
@@ -38,6 +38,9 @@ from recstudy.report.names import (
 from recstudy.report.question_rows import Direction, QuestionRow, Term
 from recstudy.report.registration import marks_of
 from recstudy.report.study_records import StudyRecords
+
+# the fields of a `Question` on a difference and on an effect
+DIFFERENCE, EFFECT = {"kind": Kind.DIFFERENCE}, {"kind": Kind.EFFECT}
 
 
 def ask_contrasts(
@@ -141,21 +144,18 @@ def ask_contrast(
     is_mean = all(term.weight > 0 and len(term.direction) == 1 for term in terms)
     fields = {"alpha": records.plan.alpha, "is_mean": is_mean, **region}
     question = Question({term.variant: term.weight for term in terms}, **fields)
-    estimate, edge = contrast([term.weighted() for term in terms]), None
-    sides = [(term.weight, term.by_seed) for term in terms]
+    estimate, edge = contrast_of(records, [term.weighted() for term in terms]), None
     mean = terms[0].fit.estimate(terms[0].key) if is_mean and len(terms) == 1 and terms[0].fit else None
     if mean and mean.scale and terms[0].weight == 1:
         estimate = mean
     elif len(terms) > 1 and is_within_seeds(records, estimate):
         terms = _with_common_seeds(terms)
         run_ids = [run.id for term in terms for run in term.runs]
-        estimate = within_seeds(records, sides, estimate.why)
+        estimate = within_seeds(records, [(term.weight, term.by_seed) for term in terms], estimate.why)
     else:
         # equivalence is tested at the edge of its margin (docs/statistics.md)
         margin = question.half_width
-        edge = contrast([term.weighted(margin) for term in terms]) if margin else None
-        estimate = with_shared_seeds(records, sides, estimate)
-        edge = edge and with_shared_seeds(records, sides, edge)
+        edge = contrast_of(records, [term.weighted(margin) for term in terms]) if margin else None
     estimate = replace(estimate, overlap=records.plan.overlap)
     tested = answer(question, estimate, runs_left, len(lost_rows), run_ids, edge)
     wide = any(term.fit.has_wide_spread(term.key) for term in terms if term.fit)

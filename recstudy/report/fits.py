@@ -259,13 +259,23 @@ def estimates_of(records: StudyRecords, runs: Sequence[Row], name: str) -> tuple
     if len(values) == 1:
         fit, key = fits[runs[0].variant]
         return fit.estimate(key), fit.prediction(key)
-    shares = {index: len(values[index]) / len(runs) for index in values}
-    terms = [(share, weighted_mean(records, index, name)) for index, share in shares.items()]
-    sides = [(shares[index], {run.seed: run.number(name) for run in values[index]}) for index in values]
-    mean = replace(with_shared_seeds(records, sides, contrast(terms)), n=len(runs))
+    mean = mean_over_variants(
+        records, runs, name, {index: len(values[index]) / len(runs) for index in values}
+    )
     # one more run has the variance of a run plus that of the mean: n + 1 times the latter
     error = None if mean.error is None else mean.error * sqrt(len(runs) + 1)
     return mean, at_level(replace(mean, error=error), mean.level)
+
+
+def mean_over_variants(
+    records: StudyRecords, runs: Sequence[Row], name: str, weights: Mapping[int, float]
+) -> Estimate:
+    """Return the weighted mean over variants of some runs, with the variances within the variants."""
+    terms = []
+    for index, weight in weights.items():
+        by_seed = {run.seed: run.number(name) for run in runs if run.variant == index}
+        terms.append((weight, weighted_mean(records, index, name), by_seed))
+    return replace(contrast_of(records, terms), n=len(runs))
 
 
 def is_within_seeds(records: StudyRecords, estimate: Estimate) -> bool:
@@ -293,27 +303,28 @@ def within_seeds(
     return estimate if estimate.error is None else replace(estimate, why=why)
 
 
-def with_shared_seeds(
-    records: StudyRecords, terms: Sequence[tuple[float, Mapping[int, float]]], estimate: Estimate
+def contrast_of(
+    records: StudyRecords, terms: Sequence[tuple[float, Weighted | None, Mapping[int, float]]]
 ) -> Estimate:
-    """Widen an average over several variants of a table if the values of one seed vary together.
+    """Return the weighted sum of the means of variants.
 
-    A table may have several lines of one trained model, such as its scores on several benchmarks. The sum of
-    each side within a seed has a variance that holds whether or not the lines are of one model. It counts if
-    it is larger than that of independent runs.
+    An average over several variants of a table is wider if the values of one seed vary together. A table may
+    have several lines of one trained model, such as its scores on several benchmarks. The sum of each side
+    within a seed has a variance that holds whether or not the lines are of one model. It counts if it is
+    larger than that of independent runs.
 
     Args:
         records: The study's records.
-        terms: Weight and value by seed of each variant.
-        estimate: The weighted sum of means, with the variance of independent runs.
+        terms: Weight, mean, and value by seed of each variant.
     """
+    estimate = contrast([(weight, mean) for weight, mean, _ in terms])
     sides = [[term for term in terms if sign * term[0] > 0] for sign in (1, -1)]
     if not records.plan.imported or max(map(len, sides)) < 2:
         return estimate
     parts = []
     for side in filter(None, sides):
-        seeds = set.intersection(*(set(by_seed) for _, by_seed in side))
-        sums = [sum(weight * by_seed[seed] for weight, by_seed in side) for seed in sorted(seeds)]
+        seeds = set.intersection(*(set(by_seed) for *_, by_seed in side))
+        sums = [sum(weight * by_seed[seed] for weight, _, by_seed in side) for seed in sorted(seeds)]
         if len(sums) > 1:
             parts.append((variance(sums) / len(sums), len(sums) - 1))
     total = sum(side_variance for side_variance, _ in parts)

@@ -48,9 +48,9 @@ class Term:
         """The value of each seed."""
         return {run.seed: value for run, value in zip(self.runs, self.values, strict=True)}
 
-    def weighted(self, margin: float = 0.0) -> tuple[float, Weighted | None]:
-        """Return the weight and the mean, with its variance at the edge of a margin."""
-        return self.weight, self.fit.weighted(self.key, margin) if self.fit else None
+    def weighted(self, margin: float = 0.0) -> tuple[float, Weighted | None, dict[int, float]]:
+        """Return weight, mean with its variance at the edge of a margin, and the value of each seed."""
+        return self.weight, self.fit.weighted(self.key, margin) if self.fit else None, self.by_seed
 
 
 @dataclass(frozen=True)

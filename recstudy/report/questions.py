@@ -15,7 +15,6 @@ from recstudy.base.lazy import np
 from recstudy.base.values import canonical
 from recstudy.evidence import (
     Estimate,
-    Kind,
     Reason,
     Verdict,
     estimable,
@@ -33,8 +32,8 @@ from recstudy.report.claims import (
     Effects,
     QuestionPart,
 )
-from recstudy.report.contrast_questions import ask_contrast, ask_contrasts
-from recstudy.report.contrasts import Contrasts, Weights, variants_of, weights_each
+from recstudy.report.contrast_questions import DIFFERENCE, EFFECT, ask_contrast, ask_contrasts
+from recstudy.report.contrasts import Comparison, Contrasts, Weights
 from recstudy.report.fits import (
     MAX_RUNS,
     item_scores,
@@ -51,10 +50,7 @@ from recstudy.report.question_rows import Family, PublishedDifference, QuestionR
 from recstudy.report.reasons import LEAK
 from recstudy.report.registration import post_hoc
 from recstudy.report.study_records import StudyRecords
-from recstudy.report.targets import match_targets, nearest_matches, unmatched_notes
-
-# the fields of a `Question` on a difference and on an effect
-DIFFERENCE, EFFECT = {"kind": Kind.DIFFERENCE}, {"kind": Kind.EFFECT}
+from recstudy.report.targets import match_targets, nearest_matches
 
 
 def ask(records: StudyRecords, part: QuestionPart) -> Family:
@@ -80,10 +76,10 @@ def _claim(records: StudyRecords, claim: Claim) -> QuestionRow:
     """Ask a claim: one contrast, its average over blocks, or with `each` all of its contrasts."""
 
     stated_claim, claim = claim, claim.with_labels(records.label_of)
-    study = records.variants, records.configs, records.blocks
+    comparison = Comparison(claim, records.variants, records.configs, records.blocks)
     # The claim waits for all variants among which a setting is tuned, not only for the chosen one.
-    waiting_variants = variants_of(claim, *study)
-    contrasts = weights_each(claim, *study, partial(best_by, records, f"selection_{claim.metric}"))
+    waiting_variants = comparison.compared
+    contrasts = comparison.contrasts(partial(best_by, records, f"selection_{claim.metric}"))
     low, high = claim.bounds
     region = {"lower_bound": low, "upper_bound": high, "half_width": claim.within}
     region |= {"alpha": claim.alpha} if claim.alpha else {}
@@ -193,7 +189,7 @@ def _differences(records: StudyRecords, part: Differences) -> Family:
             averages.append(replace(row, group=group, label=ours, contrast=f"{ours} minus {theirs}"))
     base_labels = [row.group for row in rows]
     rows = [*averages, *sorted(rows, key=lambda row: base_labels.index(row.group))]
-    return Family(_with_items(records, rows), unmatched_notes(placement))
+    return Family(_with_items(records, rows), placement.notes)
 
 
 def _bases(records: StudyRecords, part: Differences) -> dict[int, int]:
@@ -271,12 +267,11 @@ def _effects(records: StudyRecords, part: Effects) -> Family:
     if not levels:
         raise ConfigError(f"effects {part.name!r}: no axis has two levels among its variants")
     if part.base is not None or any(len(axis_levels) > 2 for axis_levels in levels.values()):
-        ask_difference = partial(ask_contrasts, records, part.metric, DIFFERENCE)
         blocks_and_levels = {
             index: {**dict(records.blocks[index]), **{axis: records.level(index, axis) for axis in levels}}
             for index in cells
         }
-        margins = ask_margins(records, part, blocks_and_levels, list(levels), ask_difference)
+        margins = ask_margins(records, part, blocks_and_levels, levels)
         return replace(margins, rows=_with_items(records, margins.rows))
     contrasts: dict[tuple[str, ...], Contrasts] = {}
     for block in dict.fromkeys(records.blocks[index] for index in cells):

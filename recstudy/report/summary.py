@@ -28,7 +28,7 @@ from recstudy.records.study_schema import SearchRecord
 from recstudy.report.caveats import SELECTIONS, seed_words, status_words, warnings
 from recstudy.report.cell_text import cell_text
 from recstudy.report.claims import Claim, QuestionPart
-from recstudy.report.contrasts import variants_of
+from recstudy.report.contrasts import Comparison
 from recstudy.report.family import published_values
 from recstudy.report.findings import METHOD, findings
 from recstudy.report.fits import are_over_items, unseen_split_notes
@@ -312,7 +312,7 @@ def shared_questions(records: StudyRecords) -> str:
             keys, configs = run_keys(results, plan), StudyRecords(results, plan, []).configs
             shared = {run.variant for run in plan.runs if not own_keys.isdisjoint(keys[run.id])}
             claims = [claim for claim in statements(plan) if isinstance(claim, Claim)] if shared else []
-            judged = [variants_of(claim, plan.variants, configs) for claim in claims]
+            judged = [Comparison(claim, plan.variants, configs).compared for claim in claims]
             asking += [(name, preset)] * sum(not shared.isdisjoint(variants) for variants in judged)
     count, questions = len({*asking}), plural(len(asking), "question")
     return f"{plural(count, 'other study')} ask{'s' * (count == 1)} {questions} of these runs" * bool(asking)

@@ -167,16 +167,16 @@ class Placement:
     matches: dict[tuple[int, str], list[MatchedTarget]]
     unmatched_targets: tuple[tuple[Target, str], ...]
 
-
-def unmatched_notes(placement: Placement) -> list[str]:
-    """Return the number of published values that are not shown, by source and reason."""
-    counts = Counter(
-        (target.cited.partition(" (")[0], reason) for target, reason in placement.unmatched_targets
-    )
-    return [
-        f"not shown: {plural(count, 'published value')} of {source} ({reason})"
-        for (source, reason), count in counts.items()
-    ]
+    @property
+    def notes(self) -> list[str]:
+        """The number of published values that are not shown, by source and reason."""
+        counts = Counter(
+            (target.cited.partition(" (")[0], reason) for target, reason in self.unmatched_targets
+        )
+        return [
+            f"not shown: {plural(count, 'published value')} of {source} ({reason})"
+            for (source, reason), count in counts.items()
+        ]
 
 
 def match_targets(

@@ -37,7 +37,7 @@ from recstudy.records.study_schema import VariantRecord
 from recstudy.recursive import Digits, RunConfig, TrainConfig, ViTRM
 from recstudy.report import Differences, Effects
 from recstudy.report.cells import cell
-from recstudy.report.contrasts import weights_each
+from recstudy.report.contrasts import Comparison
 from recstudy.report.family import family
 from recstudy.report.findings import claim_text
 from recstudy.report.study_records import load_study
@@ -505,15 +505,15 @@ def test_a_claim_rests_on_no_leak_and_counts_a_run_under_two_labels_once():
     claim = Claim("x", lower={"variant": "c"}, higher={}, metric="rouge_l")
     variants = [VariantRecord(label=label) for label in "abc"]
 
-    assert weights_each(claim, variants, [{"at": 0}, {"at": 0}, {"at": 2}]) == [
+    assert Comparison(claim, variants, [{"at": 0}, {"at": 0}, {"at": 2}]).contrasts() == [
         ((), {0: {"rouge_l": 0.5}, 2: {"rouge_l": -0.5}})
     ]
     with pytest.raises(ConfigError, match="is about 'c', which leaks: choose other variants"):
-        weights_each(
+        Comparison(
             claim,
             [*variants[:2], replace(variants[2], leaks=True)],
             [{"at": position} for position in range(3)],
-        )
+        ).contrasts()
 
 
 @pytest.mark.parametrize(

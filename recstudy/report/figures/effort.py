@@ -21,7 +21,7 @@ from recstudy.report.names import at_depth, metric
 from recstudy.report.parts import PARTS, BesidePublished, OfVariants, TablePart
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.table import TableData, TableRow
-from recstudy.report.targets import deviation_notes, match_targets, unmatched_notes
+from recstudy.report.targets import deviation_notes, match_targets
 
 TRAJECTORIES, COPIES = "most confident of noisy trajectories", "vote of symmetric copies"
 SCORE = "exact_accuracy"
@@ -116,6 +116,6 @@ class Budgets(TablePart, OfVariants, BesidePublished):
             rows=tuple(rows),
             corner="method",
             warnings=(*warnings(records), *leaky_notes(records, variants)),
-            notes=(*deviation_notes(matches), *spread, *unmatched_notes(placement)),
+            notes=(*deviation_notes(matches), *spread, *placement.notes),
             **caption_facts(records, variants),
         )

@@ -23,7 +23,7 @@ from recstudy.report.cell_text import (
     number_content,
     seeds_counted,
 )
-from recstudy.report.cells import Cell, commit_words, rank_rows
+from recstudy.report.cells import UNTESTED, Cell, commit_words, rank_rows
 from recstudy.report.family import published_answers
 from recstudy.report.names import (
     DASH,
@@ -322,7 +322,7 @@ def leaders(table: TableData) -> tuple[list[tuple[str, Cell]], bool]:
     for row in table.rows:
         group = group if row.cells else row.label
         for column, cell in zip(table.columns, row.cells, strict=False):
-            if (cell.best or cell.tied) and not metric(cell.metric).computed:
+            if cell.mark and not metric(cell.metric).computed:
                 heads = ("", metric(cell.metric).heading)
                 marked.append(([part for part in (row.label, column, group) if part not in heads], cell))
     metrics = {cell.metric for _, cell in marked}
@@ -343,10 +343,11 @@ def finding(table: TableData) -> str:
         return ""
     name = cells[0][1].metric
     best = [label for label, cell in cells if cell.best]
-    all_tied = all(cell.tied for _, cell in cells)
     if not best and not any(cell.has_spread for _, cell in cells):
         return ""  # nothing is tested
     if not best:
         return f"no significant difference by {inline(name)}"
-    tie = f" ({'tie' if all_tied else 'not all tested'})" * (is_single and len(best) > 1)
+    tie = f" ({'not all tested' if UNTESTED in {cell.mark for _, cell in cells} else 'tie'})" * (
+        is_single and len(best) > 1
+    )
     return f"best by {inline(name)}: {join_labels(best, ' and ', LEADERS)}{tie}"

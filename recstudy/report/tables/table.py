@@ -44,7 +44,7 @@ from recstudy.report.tables.comparisons import (
     mark_best_cells,
     tied_notes,
 )
-from recstudy.report.targets import Placement, deviation_notes, match_targets, unmatched_notes
+from recstudy.report.targets import Placement, deviation_notes, match_targets
 
 BAND = 0.1  # costs up to a tenth above the least of a group count as equal to it
 
@@ -173,7 +173,7 @@ class Table(TablePart, OfVariants, BesidePublished):
             *spread_notes(records, variants, metrics),
             *damage_notes(cells),
             *dict.fromkeys(f"± of published values: {note}" for note in spread_texts),
-            *unmatched_notes(placement),
+            *placement.notes,
         ]
         return TableData(
             spec.name,
