@@ -203,7 +203,7 @@ def _sum_fits(records: StudyRecords, direction: Direction) -> Fits:
         bounds = sorted((weight * scale.low, weight * scale.high))
         low, high = low + bounds[0], high + bounds[1]
     groups: dict[object, dict[int, list[float]]] = {}
-    for index in range(len(records.variants)):
+    for index in records.indices:
         if runs := _valued_runs(records, index, direction):
             groups.setdefault(protocol(records, index), {})[index] = [_value(run, direction) for run in runs]
     fits = [

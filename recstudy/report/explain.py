@@ -121,7 +121,7 @@ def explain_cell(
             notes.append("The part computes this number from the runs. No run has such a value itself.")
         folder = records.results.root / "runs/RUN"
         if records.plan.imported:
-            folder = records.results.study(records.plan.study, records.plan.folder) / IMPORTED
+            folder = records.folder / IMPORTED
             notes += [f"Imported from {file.words}" for file in records.plan.imported]
         return ExplainDocument(
             study=records.plan.study,

@@ -35,7 +35,7 @@ from recstudy.programs.base import ItemScores, Program
 from recstudy.programs.metric import METRICS
 from recstudy.records.runs import Row, distinct
 from recstudy.report.names import join_labels, metric
-from recstudy.report.parts import parts_of
+from recstudy.report.parts import shown_metrics
 from recstudy.report.study_records import StudyRecords
 
 MAX_RUNS = 100  # runs whose answers are read for one table or fit: 2 s
@@ -155,7 +155,7 @@ def scored_runs(runs: Sequence[Row], name: str) -> list[Row]:
 
 def seeds_of(records: StudyRecords, index: int, name: str) -> list[Row]:
     """Return the runs of a variant that repeat each other. In a search, these are the fresh seeds alone."""
-    return scored_runs(records.by_variant[index][records.search_run_count(index) :], name)
+    return scored_runs(records.split_runs(index)[1], name)
 
 
 def fits_of(records: StudyRecords, name: str) -> Fits:
@@ -368,7 +368,7 @@ def spread_notes(records: StudyRecords, variants: Sequence[int], names: Sequence
 def unseen_split_notes(records: StudyRecords) -> list[str]:
     """Return the note that a few seeds of an unbounded metric cannot show that some runs fail."""
     titles = []
-    for name in dict.fromkeys(name for part in parts_of(records) for name in part.shown_metrics):
+    for name in shown_metrics(records):
         definition, fits = metric(name), fits_of(records, name)
         is_unbounded = definition.better and not definition.bounds and not definition.timed
         counts = [len(fit.scores[key]) for fit, key in fits.values() if fit.success_threshold is None]

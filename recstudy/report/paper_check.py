@@ -168,8 +168,7 @@ class PaperCheck:
             for rows in (records.rows, records.finished_runs, *records.by_variant):
                 count = len({row.id for row in rows})
                 self.items.append(PageNumber((ALL_RUNS,), "N", str(count), value=count))
-            folder = records.results.study(records.plan.study, records.plan.folder)
-            own_texts |= {file.read_text(encoding="utf-8") for file in folder.glob("report/*/*.tex")}
+            own_texts |= {file.read_text(encoding="utf-8") for file in records.folder.glob("report/*/*.tex")}
             with records.study_modules():
                 items = numbers_of(records)
                 for name in {item.metric for item in items}:

@@ -160,6 +160,10 @@ class OfVariants(Part):
     where: dict[str, Any] = Field(default_factory=dict, kw_only=True)
     axes_in: ClassVar[tuple[str, ...]] = ("where",)
 
+    def comparable(self, records: StudyRecords) -> list[int]:
+        """Return the variants of the part, without models that were given the answer."""
+        return [index for index in records.chosen(self.where) if not records.leaks(index)]
+
 
 class OfMetric(Part):
     """A part about one metric, which its title names."""
@@ -283,6 +287,11 @@ def parts_of(records: StudyRecords) -> list[Part]:
     report has none that answers its question.
     """
     return records.compute_once("parts", lambda: _parts_of(records))
+
+
+def shown_metrics(records: StudyRecords) -> list[str]:
+    """Return the metrics whose numbers the parts of the report show, each once, the main one first."""
+    return list(dict.fromkeys(name for part in parts_of(records) for name in part.shown_metrics))
 
 
 def _parts_of(records: StudyRecords) -> list[Part]:

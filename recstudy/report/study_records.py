@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from recstudy.base.errors import ConfigError, StorageError, choices, nearest
@@ -157,10 +158,14 @@ class StudyRecords:
         return bool(self.plan.base.get("program"))
 
     @property
+    def folder(self) -> Path:
+        """The folder of the study."""
+        return self.results.study(self.plan.study, self.plan.folder)
+
+    @property
     def command_path(self) -> str:
         """The study's path in commands."""
-        folder = self.results.study(self.plan.study, self.plan.folder)
-        return shlex.quote(self.given_path or self.results.store or shortest(folder))
+        return shlex.quote(self.given_path or self.results.store or shortest(self.folder))
 
     @cached_property
     def variants(self) -> Sequence[VariantRecord]:
@@ -207,13 +212,14 @@ class StudyRecords:
         """The indices of all variants."""
         return range(len(self.variants))
 
-    def search_run_count(self, index: int) -> int:
-        """Return how many runs of a variant its search was decided by: not its fresh seeds; 0 without one.
+    def split_runs(self, index: int) -> tuple[list[Row], list[Row]]:
+        """Return the runs by which a search chose a variant, none without a search, and all other runs.
 
-        A search chose the trial by these runs, and the best of many is lucky.
+        The best of many trials is lucky, so only its other runs, with fresh seeds, are fair.
         """
-        search = self.plan.search
-        return len(self.by_variant[index]) - len(search.confirmed.get(index, ())) if search else 0
+        runs, search = self.by_variant[index], self.plan.search
+        count = len(runs) - len(search.confirmed.get(index, ())) if search else 0
+        return runs[:count], runs[count:]
 
     def rows_of(self, variants: Iterable[int]) -> Iterator[Row]:
         """Return the rows of these variants, one variant after another."""

@@ -12,9 +12,8 @@ from typing import NamedTuple
 
 from recstudy.base.lazy import go, pd
 from recstudy.programs.settings import doubling_counts
-from recstudy.report.caveats import caption_facts, leaky_notes, warnings
+from recstudy.report.caveats import caption_facts, leaky_notes
 from recstudy.report.cells import cell, cell_of_values
-from recstudy.report.figures.chosen import comparable
 from recstudy.report.figures.curve import Curve, Points
 from recstudy.report.fits import scored_runs, spread_notes
 from recstudy.report.names import at_depth, metric
@@ -73,7 +72,7 @@ class Effort(Curve):
     default_title = "Exact accuracy against FLOPs at test, same weights"
 
     def points(self, records: StudyRecords) -> Points:
-        variants, points = comparable(records, self.where), Points()
+        variants, points = self.comparable(records), Points()
         for index in variants:
             for way, _, gflops, measured in budgets(records, index):
                 line = way if len(variants) == 1 else f"{records.variants[index].label}, {way}"
@@ -115,7 +114,7 @@ class Budgets(TablePart, OfVariants, BesidePublished):
             columns=("GFLOP/puzzle", metric(SCORE).heading),
             rows=tuple(rows),
             corner="method",
-            warnings=(*warnings(records), *leaky_notes(records, variants)),
+            warnings=leaky_notes(records, variants),
             notes=(*deviation_notes(matches), *spread, *placement.notes),
             **caption_facts(records, variants),
         )

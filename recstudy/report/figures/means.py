@@ -13,7 +13,7 @@ from recstudy.report.blocks import block_words
 from recstudy.report.caveats import leaky_notes
 from recstudy.report.cell_text import number_content, printed_value
 from recstudy.report.cells import Cell, cell, weighted_cell
-from recstudy.report.figures.chosen import comparable, cut_note, ranked
+from recstudy.report.figures.chosen import cut_note, ranked
 from recstudy.report.figures.curve import point_row
 from recstudy.report.figures.forest import HEADING, draw_rows
 from recstudy.report.look import ordered
@@ -52,7 +52,7 @@ class Means(FigurePart, OfMetric, OfVariants):
         """Return a row per level of each factor, or per variant. Models that were given the answer are left
         out.
         """
-        variants = comparable(records, self.where)
+        variants = self.comparable(records)
         blocks = dict.fromkeys(records.blocks[index] for index in variants)
         rows: list[Json] = []
         if not self.axes:

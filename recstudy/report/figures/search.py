@@ -397,7 +397,8 @@ class Pareto(FigurePart):
         rows = []
         for index, variant in enumerate(records.variants):
             # of a trial, only the search's own runs count and no fresh seed
-            runs = records.by_variant[index][: records.search_run_count(index) if search else None]
+            search_runs, other_runs = records.split_runs(index)
+            runs = search_runs if search else other_runs
             values = [[run.objective(name) for name in names] for run in runs if run.done]
             values = [pair for pair in values if None not in pair]
             if values and not (search and len(values) < len(runs)):
