@@ -223,20 +223,23 @@ def missing_reason(run: Row | None, name: str) -> str:
     return "" if run.value(name) is not None else f"without {metric(name).title}"
 
 
+def rank(cell: Cell) -> tuple[bool, float]:
+    """Return the sort key of a cell: the best mean first, cells without a mean last."""
+    return cell.value is None, -cell.score
+
+
 def rank_rows(rows: Sequence[TableRow]) -> list[TableRow]:
-    """Return the rows by the score of their first cells, the best first, below each heading."""
+    """Return the rows by the rank of their first cells, below each heading."""
     ranked_rows: list[TableRow] = []
     for _, group in groupby(rows, key=lambda row: bool(row.cells)):
-        ranked_rows += sorted(
-            group, key=lambda row: row.cells and (row.cells[0].value is None, -row.cells[0].score)
-        )
+        ranked_rows += sorted(group, key=lambda row: [rank(cell) for cell in row.cells[:1]])
     return ranked_rows
 
 
 # --- over seeds and test items
 
 
-def with_items(records: StudyRecords, rows: Sequence[TableRow]) -> tuple[TableRow, ...]:
+def with_items(records: StudyRecords, rows: Sequence[TableRow]) -> Sequence[TableRow]:
     """Add intervals over seeds and items if the runs saved their answers.
 
     If more than `MAX_RUNS` runs would be read, none are added.
@@ -245,8 +248,8 @@ def with_items(records: StudyRecords, rows: Sequence[TableRow]) -> tuple[TableRo
     scored = [cell for cell in cells if cell.metric in METRICS and METRICS[cell.metric].each is not None]
     # Reading the answers of 100 runs takes 2 s, so larger tables have no intervals over items.
     if len({run_id for cell in scored for run_id in cell.run_ids}) > MAX_RUNS:
-        return tuple(rows)
-    return tuple(replace(row, cells=tuple(map(_with_items, row.cells))) for row in rows)
+        return rows
+    return [replace(row, cells=[*map(_with_items, row.cells)]) for row in rows]
 
 
 def _with_items(cell: Cell) -> Cell:
@@ -260,10 +263,10 @@ def _with_items(cell: Cell) -> Cell:
     return replace(cell, items=over_items(cell.estimate, [scores.scores], [1.0], scores.clusters, scale))
 
 
-def damage_notes(cells: Sequence[Cell]) -> tuple[str, ...]:
+def damage_notes(cells: Sequence[Cell]) -> list[str]:
     """Return which saved answers cannot be read."""
     damages = list(dict.fromkeys(damage for cell in cells for damage in cell.damages))
     if not damages:
-        return ()
+        return []
     more_damages = f"; {len(damages) - 1} more like it" if len(damages) > 1 else ""
-    return (f"values as recorded, without intervals over items: {damages[0]}{more_damages}",)
+    return [f"values as recorded, without intervals over items: {damages[0]}{more_damages}"]

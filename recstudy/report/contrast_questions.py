@@ -92,7 +92,7 @@ def ask_contrasts(
     in_blocks = []
     for block, block_row, p in zip(blocks, rows, adjusted, strict=True):
         in_blocks.append((block_words(block), replace(block_row.answer, adjusted=p)))
-    return replace(row, marks=(*row.marks, mark), in_blocks=tuple(in_blocks))
+    return replace(row, marks=(*row.marks, mark), in_blocks=in_blocks)
 
 
 def weakest(rows: Sequence[QuestionRow]) -> QuestionRow:
@@ -134,11 +134,11 @@ def ask_contrast(
 
     The arguments are those of `ask_contrasts`.
     """
-    terms = tuple(_term(records, index, metric_weights) for index, metric_weights in weights.items())
+    terms = [_term(records, index, metric_weights) for index, metric_weights in weights.items()]
     run_ids = [run.id for term in terms for run in term.runs]
     valued_ids = {*run_ids}
     ended_rows = (row for row in records.rows_of(weights) if row.status in FINAL_STATUSES)
-    lost_rows = tuple(row for row in ended_rows if row.id not in valued_ids)
+    lost_rows = [row for row in ended_rows if row.id not in valued_ids]
     waiting = waiting or [*weights]
     runs_left = sum(row.status not in FINAL_STATUSES for row in records.rows_of(waiting))
     is_mean = all(term.weight > 0 and len(term.direction) == 1 for term in terms)
@@ -167,18 +167,18 @@ def ask_contrast(
         marks.append(at_alpha(question.alpha))
     if tested.unseen_failures:
         marks.append(f"up to {100 * tested.unseen_failures:.0f} % of seeds may fail unseen")
-    return QuestionRow(name, tested, terms, runs_left, lost_rows, tuple(marks))
+    return QuestionRow(name, tested, terms, runs_left, lost_rows, marks)
 
 
-def _with_common_seeds(terms: Sequence[Term]) -> tuple[Term, ...]:
+def _with_common_seeds(terms: Sequence[Term]) -> list[Term]:
     """Return the terms with the runs of the seeds that all of them have."""
     common_seeds = set.intersection(*(set(term.by_seed) for term in terms))
     common_terms = []
     for term in terms:
-        runs = tuple(run for run in term.runs if run.seed in common_seeds)
-        values = tuple(term.by_seed[run.seed] for run in runs)
+        runs = [run for run in term.runs if run.seed in common_seeds]
+        values = [term.by_seed[run.seed] for run in runs]
         common_terms.append(replace(term, runs=runs, values=values))
-    return tuple(common_terms)
+    return common_terms
 
 
 def _term(records: StudyRecords, index: int, metric_weights: Mapping[str, float]) -> Term:
@@ -190,8 +190,8 @@ def _term(records: StudyRecords, index: int, metric_weights: Mapping[str, float]
         fits = fits_of(records, direction[0][0])
     else:
         fits = records.compute_once(("direction", direction), lambda: _sum_fits(records, direction))
-    runs = tuple(_valued_runs(records, index, direction))
-    values = tuple(_value(run, direction) for run in runs)
+    runs = _valued_runs(records, index, direction)
+    values = [_value(run, direction) for run in runs]
     fit, key = fits.get(index, (None, index))
     return Term(index, records.variants[index].label, first, direction, runs, values, fit, key)
 

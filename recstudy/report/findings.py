@@ -394,15 +394,14 @@ def _published(records: StudyRecords) -> list[Sentence]:
         str(Verdict.DIFFERS): join_labels(differing, ", "),
         str(Verdict.NOT_COMPARABLE): first_reason,
     }
-    counts = {False: Counter[str](), True: Counter[str]()}  # by whether the number needs no training
+    measured, computed = Counter[str](), Counter[str]()  # a computed number needs no training
     for value in values:
-        counts[metric(value.cell.metric).computed][str(value.answer.verdict)] += 1
-    whole, short, computed = (
-        _count_words(counts[is_computed], PUBLISHED, "value", words)
-        for is_computed, words in ((False, details), (False, {}), (True, {}))
-    )
-    text = join_texts(whole, computed and f"of parameters and FLOPs, {computed}")
-    return [Sentence("Published", text, short)] if text else []
+        counts = computed if metric(value.cell.metric).computed else measured
+        counts[str(value.answer.verdict)] += 1
+    of_computed = _count_words(computed, PUBLISHED, "value", {})
+    text = _count_words(measured, PUBLISHED, "value", details)
+    text = join_texts(text, of_computed and f"of parameters and FLOPs, {of_computed}")
+    return [Sentence("Published", text, _count_words(measured, PUBLISHED, "value", {}))] if text else []
 
 
 def _missing_runs(records: StudyRecords, waiting: Sequence[str] = ()) -> list[Sentence]:
@@ -419,7 +418,11 @@ def _missing_runs(records: StudyRecords, waiting: Sequence[str] = ()) -> list[Se
 
 
 def _count_words(
-    counts: Counter[str], order: Sequence[str], noun: str, details: Mapping[str, str], total: int = 0
+    counts: Counter[str],
+    order: Sequence[str],
+    noun: str,
+    details: Mapping[str, str],
+    total: int = 0,
 ) -> str:
     """Return `3 of 12 values agree, 9 not comparable (data digits, not cifar10)`."""
     total_words = f" of {plural(total or counts.total(), noun)}"

@@ -341,7 +341,7 @@ def are_over_items(records: StudyRecords) -> bool:
     return has_items and len({run.variant for run in runs}) == len(runs)
 
 
-def spread_notes(records: StudyRecords, variants: Sequence[int], names: Sequence[str]) -> tuple[str, ...]:
+def spread_notes(records: StudyRecords, variants: Sequence[int], names: Sequence[str]) -> list[str]:
     """Return notes on intervals: seeds of two kinds, unusually high variance, and what all seeds share."""
     notes: dict[tuple[str, str], list[str]] = {}  # (text, variants) -> metrics
     names = [name for name in names if not metric(name).computed]
@@ -361,8 +361,7 @@ def spread_notes(records: StudyRecords, variants: Sequence[int], names: Sequence
         elif "model.tokenizer_epochs" in config and not config.get("model.files"):
             shared.setdefault("one image tokenizer", []).append(label)
     lines = [f"{text}: {marked} ({join_labels(titles, '; ', 4)})" for (text, marked), titles in notes.items()]
-    lines += [SHARED.format(part, join_labels(labels, "; ", 4)) for part, labels in shared.items()]
-    return tuple(lines)
+    return lines + [SHARED.format(part, join_labels(labels, "; ", 4)) for part, labels in shared.items()]
 
 
 def unseen_split_notes(records: StudyRecords) -> list[str]:

@@ -87,7 +87,7 @@ def ask_margins(
     if not effects:
         raise ConfigError(f"effects {part.name!r}: the levels of no axis share the settings of the others")
     effects.sort(key=lambda rows: max(abs(row.estimate.value or 0.0) for row in rows), reverse=True)
-    rows = tuple(chain(*effects))
+    rows = list(chain(*effects))
     notes = [BEST_BASE] * (more_tests > 0 and any(row.answer.p is not None for row in rows))
     return Family(rows, notes, more_tests=more_tests)
 

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 from recstudy.base.errors import ConfigError, choices
 from recstudy.base.terminal import say
-from recstudy.records import Results
 from recstudy.report.names import metric
 from recstudy.report.numbers import PageNumber, numbers_of
+from recstudy.report.status import StudyLocation
 from recstudy.report.study_records import StudyRecords, load_studies
 
 COMMENT = r"(?<!\\)%.*"
@@ -328,12 +328,12 @@ class PaperCheck:
             self.faults.append(Fault(file, line, " ".join(number.match[0].split()), problem))
 
 
-def check_paper(main: Path, studies: Sequence[tuple[Results, str, str]], trust: bool = False) -> int:
+def check_paper(main: Path, studies: Sequence[StudyLocation], trust: bool = False) -> int:
     """Print the faults of a paper and the counts of its numbers.
 
     Args:
         main: The main file of the paper.
-        studies: Results folder, name and preset of each study.
+        studies: The locations of the studies.
         trust: Whether the studies' own modules may be imported.
 
     Returns:

@@ -29,7 +29,7 @@ number with the runs behind it, which `recstudy explain` lists:
                 values = {row.id: confidence(records, row) for row in records.by_variant[index] if row.done}
                 cell = cell_of_values(records, [index], "confidence", values)
                 rows.append(TableRow(records.variants[index].label, (cell,)))
-            return TableData(self.name, self.heading, ("Confidence (%)",), tuple(rows))
+            return TableData(self.name, self.heading, ["Confidence (%)"], rows)
 
 Pydantic checks the fields, which may have any type that it writes as JSON. Before any run starts, the fields
 that `axes_in` and `metrics_in` list are checked against the study. `recstudy.report` exports the base
@@ -229,7 +229,7 @@ class FigurePart(Part):
             draw=self.draw,
             title=self.heading,
             html_below=html_below,
-            notes=tuple(notes),
+            notes=list(notes),
         )
         if empty.is_empty:
             return empty

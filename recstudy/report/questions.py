@@ -61,7 +61,7 @@ def ask(records: StudyRecords, part: QuestionPart) -> Family:
     """
     match part:
         case Claims():
-            return Family(tuple(_claim(records, claim) for claim in part.claims))
+            return Family([_claim(records, claim) for claim in part.claims])
         case Differences():
             return _differences(records, part)
         case Effects():
@@ -100,7 +100,7 @@ def _claim(records: StudyRecords, claim: Claim) -> QuestionRow:
         words=claim.words(partial(_setting_words, records)),
         sides=_sides(records, claim, row),
         margin=claim.margin_words,
-        marks=tuple(dict.fromkeys([*late, *row.marks])),
+        marks=list(dict.fromkeys([*late, *row.marks])),
     )
 
 
@@ -117,21 +117,21 @@ def _pairs_of_settings(records: StudyRecords, claim: Claim, weights: Weights) ->
     return pairs if are_pairs and len(pairs) > 1 else []
 
 
-def _sides(records: StudyRecords, claim: Claim, row: QuestionRow) -> tuple[Side, ...]:
+def _sides(records: StudyRecords, claim: Claim, row: QuestionRow) -> Sequence[Side]:
     """Return both sides with the mean of their runs; empty if a side is a difference itself or has no run."""
     words = claim.side_words(partial(_setting_words, records))
     if not words or not all(term.runs for term in row.terms):
         return ()
     if (claim.each or row.in_blocks) and len(row.terms) == len(words):
         # One contrast of several decides, so its variants are named by their labels.
-        words = tuple((name, term.label) for (name, _), term in zip(words, row.terms, strict=True))
+        words = [(name, term.label) for (name, _), term in zip(words, row.terms, strict=True)]
     values = [0.0, 0.0]
     for term in row.terms:
         for name, metric_weight in term.direction:
             weight = term.weight * metric_weight
             mean = float(np.mean([run.number(name) for run in term.runs]))
             values[weight < 0] += abs(weight) * mean
-    return tuple(Side(*side_words, value) for side_words, value in zip(words, values, strict=True))
+    return [Side(*side_words, value) for side_words, value in zip(words, values, strict=True)]
 
 
 def _setting_words(records: StudyRecords, name: str, level: Any) -> str:
@@ -229,11 +229,11 @@ def _refused(records: StudyRecords, index: int, base: int) -> str:
     return "the base itself: it changes nothing" if shared_runs else ""
 
 
-def _with_items(records: StudyRecords, rows: Sequence[QuestionRow]) -> tuple[QuestionRow, ...]:
+def _with_items(records: StudyRecords, rows: Sequence[QuestionRow]) -> Sequence[QuestionRow]:
     """Add the tests over test items to differences of two variants that have results on the same items."""
     # Reading the answers of 100 runs takes 2 s, so larger parts have no tests over items.
     if len({run_id for row in rows for run_id in row.run_ids}) > MAX_RUNS:
-        return tuple(rows)
+        return rows
     tested_rows = []
     for row in rows:
         runs = [run for term in row.terms for run in term.runs]
@@ -246,7 +246,7 @@ def _with_items(records: StudyRecords, rows: Sequence[QuestionRow]) -> tuple[Que
             wide = over_items(row.estimate, [ours, theirs], [1.0, -1.0], items.clusters)
             row = replace(row, items=wide, over_items_alone=mcnemar(ours, theirs, items.clusters))
         tested_rows.append(row)
-    return tuple(tested_rows)
+    return tested_rows
 
 
 # --- effects
@@ -254,7 +254,7 @@ def _with_items(records: StudyRecords, rows: Sequence[QuestionRow]) -> tuple[Que
 
 def _effects(records: StudyRecords, part: Effects) -> Family:
     cells = records.chosen(part.where)
-    if leaky := [records.variants[index].label for index in cells if records.leaks(index)]:
+    if leaky := records.labels(filter(records.leaks, cells)):
         raise ConfigError(
             f"effects {part.name!r}: {', '.join(leaky)} leaks the answer, so that effects are meaningless"
         )
@@ -294,7 +294,7 @@ def _effects(records: StudyRecords, part: Effects) -> Family:
     for axes, in_blocks in contrasts.items():
         label = " \N{MULTIPLICATION SIGN} ".join(map(axis_title, axes))
         rows.append(replace(ask_contrasts(records, part.metric, EFFECT, in_blocks), label=label))
-    return Family(tuple(rows), levels=levels)
+    return Family(rows, levels=levels)
 
 
 def best_by(records: StudyRecords, by: str, variants: Sequence[int]) -> int:

@@ -85,8 +85,7 @@ def find_generated_data(records: StudyRecords) -> Iterator[Fact]:
 
 def find_imported_weights(records: StudyRecords) -> Iterator[Fact]:
     if records.imported and not records.is_own:
-        labels = [records.variants[index].label for index in sorted(records.imported)]
-        yield f"{IMPORTED}: {join_labels(labels)}", records.imported
+        yield f"{IMPORTED}: {join_labels(records.labels(sorted(records.imported)))}", records.imported
 
 
 def find_changed_code(records: StudyRecords) -> Iterator[Fact]:

@@ -32,7 +32,7 @@ from recstudy.report.blocks import Block, blocks_of, methods_of
 from recstudy.report.changes import change_lines, find_changes
 from recstudy.report.looks import RecordedLooks
 from recstudy.report.names import is_selected, level_of, same_value, setting_name, with_word_labels
-from recstudy.report.status import studies
+from recstudy.report.status import StudyLocation, studies
 
 Value = TypeVar("Value")
 
@@ -176,6 +176,10 @@ class StudyRecords:
         """Return the label on pages for a label in the study file; `name` itself if no variant has it."""
         pairs = zip(self.plan.variants, self.variants, strict=True)
         return next((variant.label for planned, variant in pairs if planned.label == name), name)
+
+    def labels(self, variants: Iterable[int]) -> list[str]:
+        """Return the labels of these variants."""
+        return [self.variants[index].label for index in variants]
 
     @cached_property
     def design(self) -> Design:
@@ -415,12 +419,12 @@ def records_of(results: Results, plan: PlanRecord, rows: Mapping[str, Row] | Non
 
 
 def load_studies(
-    locations: Iterable[tuple[Results, str, str]], trust: bool = False
+    locations: Iterable[StudyLocation], trust: bool = False
 ) -> tuple[dict[tuple[str, str], StudyRecords], list[StorageError]]:
     """Return the readable studies by name and preset, and the damage of the others.
 
     Args:
-        locations: The results folder, name and preset of each study.
+        locations: The locations of the studies.
         trust: Import the studies' own modules as they are now.
     """
     records: dict[tuple[str, str], StudyRecords] = {}

@@ -418,7 +418,6 @@ def _differences_in_words(
     """
     if references:
         theirs = min(references, key=lambda fields: len(_differing_fields(ours, fields)))
-        differing = dict(differing)
         for path in _differing_fields(ours, theirs):
             if path not in known_paths:
                 differing[path] = f"{value_text(ours.get(path))}, not {value_text(theirs.get(path))}"

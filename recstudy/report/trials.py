@@ -155,7 +155,7 @@ class Best(TablePart):
                 # A computed count, such as parameters, needs no fresh seed.
                 runs, seeds_left = ([*own, *fresh], 0) if metric(name).computed else (fresh, missing_seeds)
                 cells.append(replace(cell_of(records, [index], name, runs), more_planned=seeds_left))
-            rows.append(TableRow(f"{trial}: {records.variants[index].label}", tuple(cells)))
+            rows.append(TableRow(f"{trial}: {records.variants[index].label}", cells))
         heads = [f"{metric(name).heading}, in the search" for name in objectives]
         heads += [
             metric(name).heading + ("" if metric(name).computed else ", fresh seeds") for name in self.metrics
@@ -169,9 +169,9 @@ class Best(TablePart):
         return TableData(
             self.name,
             self.heading,
-            tuple(heads),
-            tuple(rows),
+            heads,
+            rows,
             corner="trial",
             warnings=() if rows else ("no trial has finished yet",),
-            notes=tuple(notes),
+            notes=notes,
         )

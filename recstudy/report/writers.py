@@ -215,7 +215,7 @@ def _pages(table: TableData, limit: int, lines: int) -> list[TableData]:
             used_lines = 0
         parts[-1].append(row)
         used_lines += height
-    return [replace(table, rows=tuple(rows)) for rows in parts]
+    return [replace(table, rows=rows) for rows in parts]
 
 
 def sentence(title: str, finding: str = "") -> str:

@@ -112,7 +112,7 @@ class Budgets(TablePart, OfVariants, BesidePublished):
             name=self.name,
             title=self.heading,
             columns=("GFLOP/puzzle", metric(SCORE).heading),
-            rows=tuple(rows),
+            rows=rows,
             corner="method",
             warnings=leaky_notes(records, variants),
             notes=(*deviation_notes(matches), *spread, *placement.notes),

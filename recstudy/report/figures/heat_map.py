@@ -53,7 +53,7 @@ class HeatMap(FigurePart, OfVariants):
                 numbers = {**point_row(mean), "said": cell_text(mean), "_color": printed_value(mean)}
                 rows.append({"x": x, "y": y, **numbers})
         data = pd.DataFrame(rows, columns=COLUMNS)
-        notes = list(leaky_notes(records, records.chosen(self.where), is_shown=False))
+        notes = leaky_notes(records, records.chosen(self.where), is_shown=False)
         if len(variants) > len(data):
             notes.append(f"each cell pools {len(variants) / len(data):.3g} variants")
         if unfinished_cells := data["value"].isna().sum():

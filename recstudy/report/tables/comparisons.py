@@ -31,7 +31,7 @@ ZERO = "no percentage of a score of 0 or less"
 NO_COUNTERPART = "no variant to compare it with"
 
 
-def mark_best_cells(cells: Sequence[Cell]) -> tuple[Cell, ...]:
+def mark_best_cells(cells: Sequence[Cell]) -> list[Cell]:
     """Mark the best cells of each metric."""
     result = list(cells)
     # a model that was given the answer leaks, so that its score compares with no other
@@ -50,7 +50,7 @@ def mark_best_cells(cells: Sequence[Cell]) -> tuple[Cell, ...]:
             if all(flags):
                 mark = TIED if are_tied else ""
             result[position] = replace(cells[position], mark=mark)
-    return tuple(result)
+    return result
 
 
 def _find_best(name: str, cells: Sequence[Cell]) -> tuple[list[bool], list[bool]]:
@@ -102,7 +102,7 @@ def _mean(candidate: Cell) -> Weighted:
     )
 
 
-def tied_notes(cells: Sequence[Cell]) -> tuple[str, ...]:
+def tied_notes(cells: Sequence[Cell]) -> list[str]:
     """Return a note on the metrics without a significant difference, in the whole table or in a part."""
     best_metrics = {marked_cell.metric for marked_cell in cells if marked_cell.best}
     tied_metrics = dict.fromkeys(cell.metric for cell in cells if cell.mark == TIED and cell.has_spread)
@@ -111,9 +111,9 @@ def tied_notes(cells: Sequence[Cell]) -> tuple[str, ...]:
         for name in tied_metrics
     ]
     if not names:
-        return ()
+        return []
     interim = interim_words(cells[0].records)
-    return (f"no significant difference between variants by {'; '.join(names)}{interim and f' ({interim})'}",)
+    return [f"no significant difference between variants by {'; '.join(names)}{interim and f' ({interim})'}"]
 
 
 def improvement_cell(
@@ -186,7 +186,7 @@ def _ratio_problem(row: Cell, base: Cell | None) -> str:
     return ZERO if row.value is not None and row.value <= 0 else ""
 
 
-def improvement_notes(metrics: Sequence[str], improvement: Json) -> tuple[str, ...]:
+def improvement_notes(metrics: Sequence[str], improvement: Json) -> list[str]:
     """Return a note that defines the relative improvements of a table, if it has any."""
     titles = [metric(name).title for name in metrics if improved_metric(name)]
     ours = ", ".join(map(value_text, improvement.values()))
@@ -194,4 +194,4 @@ def improvement_notes(metrics: Sequence[str], improvement: Json) -> tuple[str, .
         f"improvement of {ours} over the row, in percent of the row's score; no interval if that score may be"
         " 0"
     )
-    return (f"{', '.join(titles)}: {explanation}",) if titles else ()
+    return [f"{', '.join(titles)}: {explanation}"] if titles else []

@@ -82,7 +82,7 @@ def lay_out(table: TableData) -> TableData:
         if by_row and row.cells:
             entries.append(TableEntry(next(iter(counts), DASH)))
         label = row.label if table.has_labels or not entries else entries.pop(0).text
-        rows.append(TableRow(label, tuple(entries)))
+        rows.append(TableRow(label, entries))
     corner, *settings = [*[table.corner] * table.has_labels, *map(settings_title, table.settings)]
     notes = [f"[{position}] not comparable: {'; '.join(why)}" for position, why in enumerate(reasons, 1)]
     kinds = {}
@@ -93,7 +93,7 @@ def lay_out(table: TableData) -> TableData:
         table,
         corner=corner,
         columns=(*settings, *columns, *["n"] * by_row),
-        rows=tuple(rows),
+        rows=rows,
         notes=(*table.notes, *margin_notes(table.cells), *notes),
         kinds=kinds,
         expendable=expendable,
@@ -125,13 +125,12 @@ def split_labels(table: TableData) -> TableData:
         or [", ".join(parts) for parts in words] != [row.label for row in rows]
     ):
         return table
-    levels = iter([tuple((value_text(variant.levels[axis]),) for axis in axes) for variant in variants])
+    levels = iter([[[value_text(variant.levels[axis])] for axis in axes] for variant in variants])
     split_rows = [replace(row, settings=next(levels)) if row.cells else row for row in table.rows]
-    settings = tuple((axis,) for axis in axes)
-    return replace(table, rows=tuple(split_rows), settings=settings, has_labels=False)
+    return replace(table, rows=split_rows, settings=[[axis] for axis in axes], has_labels=False)
 
 
-def _readable_units(table: TableData) -> tuple[list[float], list[str], tuple[str, ...]]:
+def _readable_units(table: TableData) -> tuple[list[float], list[str], list[str]]:
     """Return a factor and the head of each column, and the heads of the costs.
 
     FLOPs get a unit that gives 1 to 1,000, unless the column has published values.
@@ -149,7 +148,7 @@ def _readable_units(table: TableData) -> tuple[list[float], list[str], tuple[str
         # costs without published values are left out first, the last one before the others
         if definition.computed or definition.timed:
             costs.insert(len(costs) * has_published, head)
-    return factors, heads, tuple(costs)
+    return factors, heads, costs
 
 
 def cell_entry(cell: Cell, content: Content) -> TableEntry:
@@ -178,7 +177,7 @@ def seeds_text(runs: Sequence[Row]) -> str:
     return "; ".join([f"seed{'s' * (len(seeds) > 1)} {', '.join(seeds)}", *commits])
 
 
-def settings_title(fields: tuple[str, ...]) -> str:
+def settings_title(fields: Sequence[str]) -> str:
     """Return the head of a column of settings: `high/middle/low cycles`, or `weights/tuned`.
 
     If the names of several fields end in the same word, it is written once, at the end.
@@ -265,7 +264,7 @@ def _deviations(cell: Cell) -> str:
 
 def table_shown(table: TableData) -> RenderedPart:
     """Return the rendered part: the table, its finding and its CSV."""
-    page = table if table.has_order else replace(table, rows=tuple(rank_rows(table.rows)))
+    page = table if table.has_order else replace(table, rows=rank_rows(table.rows))
     return RenderedPart(table.name, finding(table), table=lay_out(split_labels(page)), csv=csv_text(table))
 
 
