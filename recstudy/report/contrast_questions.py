@@ -92,7 +92,7 @@ def ask_contrasts(
     in_blocks = []
     for block, block_row, p in zip(blocks, rows, adjusted, strict=True):
         in_blocks.append((block_words(block), replace(block_row.answer, adjusted=p)))
-    return replace(row, marks=(*row.marks, mark), in_blocks=in_blocks)
+    return replace(row, marks=[*row.marks, mark], in_blocks=in_blocks)
 
 
 def weakest(rows: Sequence[QuestionRow]) -> QuestionRow:

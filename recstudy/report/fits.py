@@ -60,12 +60,11 @@ def item_scores(
         return ItemScores(np.arange(len(shared_items)), matrix, None), ()
     if name not in METRICS or METRICS[name].each is None or not runs:
         return None, ()
-    files = [records.results.run(run.id).answers for run in runs]
-    program = records.program
     results: list[ItemScores | str | None] = []
-    for file in files:
-        has_answers = os.path.lexists(file)
-        results.append(_read_scores(program, file, file.lstat().st_mtime_ns, name) if has_answers else None)
+    for run in runs:
+        file = records.results.run(run.id).answers
+        time = file.lstat().st_mtime_ns if os.path.lexists(file) else None
+        results.append(None if time is None else _read_scores(records.program, file, time, name))
     damages = tuple(result for result in results if isinstance(result, str))
     scores = [result for result in results if isinstance(result, ItemScores)]
     if len(scores) < len(results):

@@ -80,7 +80,7 @@ def ask_margins(
             base = max(places, key=lambda level: score(places[level][block] for block in blocks))
             # each level could have come out as the base, so that all pairs are tests
             more_tests += (len(places) - 1) * (len(places) - 2) // 2
-        if base not in places and (blocks or base is not None):
+        if base is not None and base not in places:
             have = choices(map(value_text, places))
             raise ConfigError(f"effects {part.name!r}: {axis!r} has no level {base!r}: there are {have}")
         effects += [_ask_axis(records, part.metric, axis, places, blocks, base)] if blocks else []
@@ -99,7 +99,7 @@ def mark_differing(row: QuestionRow, estimates: Sequence[Estimate]) -> QuestionR
     values = [estimate.value or 0.0 for estimate in estimates]
     form = difference_form(row.metric, row.interval)
     return replace(
-        row, marks=(*row.marks, f"{DIFFERS} settings: {min(values):{form}} to {max(values):{form}}")
+        row, marks=[*row.marks, f"{DIFFERS} settings: {min(values):{form}} to {max(values):{form}}"]
     )
 
 

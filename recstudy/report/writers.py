@@ -254,7 +254,7 @@ def breakable(text: str, longest: int = 20) -> str:
 
 
 def label(name: str) -> str:
-    return "".join(character if character.isalnum() else "-" for character in name)
+    return re.sub(r"[\W_]", "-", name)
 
 
 def _finished_sentence(note: str) -> str:

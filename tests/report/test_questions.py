@@ -134,7 +134,7 @@ def test_runs_that_are_left_or_lost_leave_a_claim_open(tmp_path):
         (Reason.RUNS_LOST,),
         None,
     )
-    assert failed_row.loss_reasons == ("4 steps, seed 0: diverged", "4 steps, seed 1: failed: code")
+    assert failed_row.loss_reasons == ["4 steps, seed 0: diverged", "4 steps, seed 1: failed: code"]
 
 
 def test_no_run_and_one_seed_decide_nothing(tmp_path):
@@ -406,10 +406,10 @@ def test_an_effect_with_a_lost_run_is_undecided(tmp_path):
     )
 
     assert {row.verdict for row in effect_table.rows} == {Verdict.UNDECIDED}
-    assert effect_table.rows[0].loss_reasons == (
+    assert effect_table.rows[0].loss_reasons == [
         "a 1, b 0, seed 1: failed: code",
         "a 1, b 1, seed 1: failed: code",
-    )
+    ]
 
 
 @pytest.mark.parametrize(
