@@ -16,7 +16,7 @@ from recstudy.report.findings import AGAINST, findings
 from recstudy.report.loaded import Loaded
 from recstudy.report.names import metric, plural
 from recstudy.report.open_questions import open_question
-from recstudy.report.parts import Undrawable, parts_of
+from recstudy.report.parts import Undrawable, parts_of, shown_metrics
 from recstudy.report.question_rows import QuestionRow
 from recstudy.report.study_records import StudyRecords, load_study
 from recstudy.report.tables.question_table import answer_fields, needed_words, question_reasons
@@ -92,9 +92,8 @@ def study_entry(results: Results, name: str, preset: str, trust: bool = False) -
             if claim.kind == "claim":
                 word = "contradicted" if claim.verdict in AGAINST else "undecided"
                 verdicts.append(claim.verdict if claim.verdict in CODES else word)
-        shown_metrics = {name for part in parts_of(records) for name in part.shown_metrics}
         estimates = Loaded(records).estimates
-        rows_shown: Any = estimates[estimates["metric"].isin(shown_metrics)].to_dict("records")
+        rows_shown: Any = estimates[estimates["metric"].isin(shown_metrics(records))].to_dict("records")
         verdict: Any = worst(verdicts)
         command, step = _next_step(records, questions, verdict)
         return StudyEntry(

@@ -15,7 +15,8 @@ from recstudy.report.figures.heat_map import HeatMap
 from recstudy.report.figures.learning_curves import LearningCurves, LossTrace
 from recstudy.report.figures.means import Means
 from recstudy.report.figures.ranks import Ranks
-from recstudy.report.figures.search import History, Importance, ParallelCoordinates, Pareto, Slices
+from recstudy.report.figures.search import History, Importance, ParallelCoordinates, Slices
+from recstudy.report.figures.trade_off import Pareto
 from recstudy.report.parts import (
     PARTS,
     BesidePublished,

@@ -10,12 +10,12 @@ from rich.text import Text
 
 from recstudy.base.errors import StorageError
 from recstudy.papers.target import papers, published_yaml
-from recstudy.records import Results
 from recstudy.report.documents import AuditDocument, AuditEntry, Contradiction, Finding
 from recstudy.report.names import plural
 from recstudy.report.page import markup
 from recstudy.report.parts import BesidePublished, missing_modules, parts_of
 from recstudy.report.reasons import REASONS
+from recstudy.report.status import StudyLocation
 from recstudy.report.study_records import StudyRecords, load_studies
 from recstudy.report.targets import PAPER
 
@@ -77,9 +77,9 @@ def audit_lines(report: AuditEntry) -> Iterator[Text]:
 
 
 def show_audits(
-    studies: Sequence[tuple[Results, str, str]], as_json: bool, console: Console, trust: bool = False
+    studies: Sequence[StudyLocation], as_json: bool, console: Console, trust: bool = False
 ) -> None:
-    """Print the audit of each study (results folder, name, preset).
+    """Print the audit of each study.
 
     Raises:
         StorageError: Some studies are damaged. The others are printed before.

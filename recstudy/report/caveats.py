@@ -117,29 +117,27 @@ def warnings(records: StudyRecords) -> tuple[str, ...]:
     return tuple(fact for reason in warning_reasons for fact, _ in reason.finds(records))
 
 
-def leaky_notes(records: StudyRecords, variants: Iterable[int], is_shown: bool = True) -> tuple[str, ...]:
+def leaky_notes(records: StudyRecords, variants: Iterable[int], is_shown: bool = True) -> list[str]:
     """Name the variants that leak: they are never compared and never part of a mean."""
-    labels = ", ".join(records.variants[index].label for index in variants if records.leaks(index))
+    labels = ", ".join(records.labels(filter(records.leaks, variants)))
     consequence = "never compared" if is_shown else "left out"
-    return (f"{consequence}, because it {LEAK}: {labels}",) if labels else ()
+    return [f"{consequence}, because it {LEAK}: {labels}"] if labels else []
 
 
-def undefined_notes(
-    records: StudyRecords, variants: Sequence[int], metrics: Sequence[str]
-) -> tuple[str, ...]:
+def undefined_notes(records: StudyRecords, variants: Sequence[int], metrics: Sequence[str]) -> list[str]:
     """Name the findings without a metric, because all or none of the test images have them."""
     if not any(metric(name).by_finding for name in metrics):
-        return ()
+        return []
     rows = records.rows_of(variants)
     names = dict.fromkeys(name for row in rows for name in row.result_or_empty.undefined)
-    return (f"left out, undefined on this test split: {', '.join(names)}",) if names else ()
+    return [f"left out, undefined on this test split: {', '.join(names)}"] if names else []
 
 
-def text_notes(records: StudyRecords, variants: Sequence[int], metrics: Sequence[str]) -> tuple[str, ...]:
+def text_notes(records: StudyRecords, variants: Sequence[int], metrics: Sequence[str]) -> list[str]:
     """Return how captions were decoded and tokenized, on which their scores depend."""
     has_words = any(metric(name).of_words for name in metrics)
     if not has_words and not any(metric(name).of_text for name in metrics):
-        return ()
+        return []
     pairs = [  # such as how many captions have no word
         (f"{note} (seed {row.seed})", row.label)
         for row in records.rows_of(variants if has_words else ())
@@ -147,10 +145,10 @@ def text_notes(records: StudyRecords, variants: Sequence[int], metrics: Sequence
     ]
     keys = ["decode", "metrics"] * has_words + ["rate"] * ("rate_score" in metrics) + ["text", "image"]
     cider_notes = [CIDER_SCALE] * ("cider" in metrics)
-    return (*_with_labels(pairs).values(), *method_notes(records, variants, keys), *cider_notes)
+    return [*_with_labels(pairs).values(), *method_notes(records, variants, keys), *cider_notes]
 
 
-def method_notes(records: StudyRecords, variants: Sequence[int], keys: Sequence[str]) -> tuple[str, ...]:
+def method_notes(records: StudyRecords, variants: Sequence[int], keys: Sequence[str]) -> list[str]:
     """Return the methods that finished runs recorded for these keys of `TEXT`, each once.
 
     A note is added if the image tokenizer is a stand-in for that of the paper.
@@ -165,7 +163,7 @@ def method_notes(records: StudyRecords, variants: Sequence[int], keys: Sequence[
         if methods := _with_labels(pairs):
             notes.append(f"{words}: {'; '.join(methods.values() if len(methods) > 1 else methods)}")
     # The last key of `TEXT` is that of the image tokenizer.
-    return (*notes, *[STAND_IN] * any("standin" in method for method in methods))
+    return notes + [STAND_IN] * any("standin" in method for method in methods)
 
 
 def _with_labels(pairs: Iterable[tuple[str, str]], form: str = "{}: {}") -> dict[str, str]:

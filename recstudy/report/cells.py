@@ -12,17 +12,16 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
 
-from recstudy.evidence import LINEAR, Estimate, contrast, over_items
+from recstudy.evidence import LINEAR, Estimate, over_items
 from recstudy.programs.metric import METRICS
 from recstudy.records.runs import Row, distinct
 from recstudy.report.fits import (
     MAX_RUNS,
     estimates_of,
     item_scores,
+    mean_over_variants,
     scale_of,
     scored_runs,
-    weighted_mean,
-    with_shared_seeds,
 )
 from recstudy.report.names import improved_metric, metric
 from recstudy.report.study_records import StudyRecords
@@ -30,6 +29,8 @@ from recstudy.report.table import TableRow
 from recstudy.report.targets import MatchedTarget, Placement, nearest_matches
 
 NONE = Estimate(None)
+# marks of the best cells, which were compared by a test or not, and of cells that are all equally good
+BEST, UNTESTED, TIED = "best", "untested", "tied"
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,8 @@ class Cell:
         damages: Why saved answers cannot be read.
         matches: The published values for the cell.
         problem: Why finished runs give no number.
-        best: Whether no other cell is significantly better.
-        tied: Whether the difference from the best cell was tested and is not significant.
+        mark: `BEST` or `UNTESTED` if no other cell is significantly better, `TIED` if that is true of all
+            compared cells; empty for other cells.
     """
 
     records: StudyRecords = field(repr=False, compare=False)
@@ -66,8 +67,7 @@ class Cell:
     damages: tuple[str, ...] = ()
     matches: tuple[MatchedTarget, ...] = ()
     problem: str = ""
-    best: bool = False
-    tied: bool = False
+    mark: str = ""
 
     @property
     def value(self) -> float | None:
@@ -78,6 +78,11 @@ class Cell:
     def score(self) -> float:
         """The mean with the sign by which more is better; 0 without a mean."""
         return metric(self.metric).sign * (self.value or 0.0)
+
+    @property
+    def best(self) -> bool:
+        """Whether no other cell is significantly better, and some cell is worse."""
+        return self.mark in (BEST, UNTESTED)
 
     @property
     def low(self) -> float | None:
@@ -174,12 +179,7 @@ def weighted_cell(records: StudyRecords, weights: Mapping[int, float], name: str
     result = cell(records, [*weights], name)
     if len(weights) < 2 or result.value is None:
         return result
-    means = [(weight, weighted_mean(records, index, name)) for index, weight in weights.items()]
-    sides = [
-        (weight, {run.seed: run.number(name) for run in result.counted if run.variant == index})
-        for index, weight in weights.items()
-    ]
-    return replace(result, estimate=replace(with_shared_seeds(records, sides, contrast(means)), n=result.n))
+    return replace(result, estimate=mean_over_variants(records, result.counted, name, weights))
 
 
 def cell_of(records: StudyRecords, variants: Sequence[int], name: str, runs: Sequence[Row]) -> Cell:
@@ -223,20 +223,23 @@ def missing_reason(run: Row | None, name: str) -> str:
     return "" if run.value(name) is not None else f"without {metric(name).title}"
 
 
+def rank(cell: Cell) -> tuple[bool, float]:
+    """Return the sort key of a cell: the best mean first, cells without a mean last."""
+    return cell.value is None, -cell.score
+
+
 def rank_rows(rows: Sequence[TableRow]) -> list[TableRow]:
-    """Return the rows by the score of their first cells, the best first, below each heading."""
+    """Return the rows by the rank of their first cells, below each heading."""
     ranked_rows: list[TableRow] = []
     for _, group in groupby(rows, key=lambda row: bool(row.cells)):
-        ranked_rows += sorted(
-            group, key=lambda row: row.cells and (row.cells[0].value is None, -row.cells[0].score)
-        )
+        ranked_rows += sorted(group, key=lambda row: [rank(cell) for cell in row.cells[:1]])
     return ranked_rows
 
 
 # --- over seeds and test items
 
 
-def with_items(records: StudyRecords, rows: Sequence[TableRow]) -> tuple[TableRow, ...]:
+def with_items(records: StudyRecords, rows: Sequence[TableRow]) -> Sequence[TableRow]:
     """Add intervals over seeds and items if the runs saved their answers.
 
     If more than `MAX_RUNS` runs would be read, none are added.
@@ -245,8 +248,8 @@ def with_items(records: StudyRecords, rows: Sequence[TableRow]) -> tuple[TableRo
     scored = [cell for cell in cells if cell.metric in METRICS and METRICS[cell.metric].each is not None]
     # Reading the answers of 100 runs takes 2 s, so larger tables have no intervals over items.
     if len({run_id for cell in scored for run_id in cell.run_ids}) > MAX_RUNS:
-        return tuple(rows)
-    return tuple(replace(row, cells=tuple(map(_with_items, row.cells))) for row in rows)
+        return rows
+    return [replace(row, cells=[*map(_with_items, row.cells)]) for row in rows]
 
 
 def _with_items(cell: Cell) -> Cell:
@@ -260,10 +263,10 @@ def _with_items(cell: Cell) -> Cell:
     return replace(cell, items=over_items(cell.estimate, [scores.scores], [1.0], scores.clusters, scale))
 
 
-def damage_notes(cells: Sequence[Cell]) -> tuple[str, ...]:
+def damage_notes(cells: Sequence[Cell]) -> list[str]:
     """Return which saved answers cannot be read."""
     damages = list(dict.fromkeys(damage for cell in cells for damage in cell.damages))
     if not damages:
-        return ()
+        return []
     more_damages = f"; {len(damages) - 1} more like it" if len(damages) > 1 else ""
-    return (f"values as recorded, without intervals over items: {damages[0]}{more_damages}",)
+    return [f"values as recorded, without intervals over items: {damages[0]}{more_damages}"]

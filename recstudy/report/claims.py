@@ -177,19 +177,19 @@ class Claim:
         sides = " minus ".join(_words(side, level_words) for side in self.sides)
         return f"{'each of ' * self.each}{sides}: {self.margin_words}"
 
-    def side_words(self, level_words: LevelWords) -> tuple[tuple[str, str], ...]:
+    def side_words(self, level_words: LevelWords) -> list[tuple[str, str]]:
         """Return the metric and the settings in words of `higher` and `lower`.
 
         The result is empty if a side is an interaction, or if there is one side.
         """
         sides = [side for side in self.sides if isinstance(side, dict)]
         if len(sides) < 2:
-            return ()
+            return []
         words = []
         for side in sides:
             settings = {name: level for name, level in side.items() if name != METRIC}
             words.append((side.get(METRIC, self.metric), _words(settings, level_words, every="")))
-        return tuple(words)
+        return words
 
     @property
     def margin_words(self) -> str:

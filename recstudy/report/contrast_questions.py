@@ -10,11 +10,11 @@ from typing import Any
 from recstudy.evidence import (
     ALPHA,
     Fit,
+    Kind,
     Question,
     Reason,
     Scale,
     answer,
-    contrast,
     exact_sum,
     holm,
 )
@@ -23,12 +23,12 @@ from recstudy.report.blocks import block_words, differ, other_blocks, scope
 from recstudy.report.contrasts import Contrasts, Weights, average
 from recstudy.report.fits import (
     Fits,
+    contrast_of,
     fits_of,
     is_within_seeds,
     protocol,
     scale_of,
     seeds_of,
-    with_shared_seeds,
     within_seeds,
 )
 from recstudy.report.names import (
@@ -38,6 +38,9 @@ from recstudy.report.names import (
 from recstudy.report.question_rows import Direction, QuestionRow, Term
 from recstudy.report.registration import marks_of
 from recstudy.report.study_records import StudyRecords
+
+# the fields of a `Question` on a difference and on an effect
+DIFFERENCE, EFFECT = {"kind": Kind.DIFFERENCE}, {"kind": Kind.EFFECT}
 
 
 def ask_contrasts(
@@ -89,7 +92,7 @@ def ask_contrasts(
     in_blocks = []
     for block, block_row, p in zip(blocks, rows, adjusted, strict=True):
         in_blocks.append((block_words(block), replace(block_row.answer, adjusted=p)))
-    return replace(row, marks=(*row.marks, mark), in_blocks=tuple(in_blocks))
+    return replace(row, marks=[*row.marks, mark], in_blocks=in_blocks)
 
 
 def weakest(rows: Sequence[QuestionRow]) -> QuestionRow:
@@ -131,31 +134,28 @@ def ask_contrast(
 
     The arguments are those of `ask_contrasts`.
     """
-    terms = tuple(_term(records, index, metric_weights) for index, metric_weights in weights.items())
+    terms = [_term(records, index, metric_weights) for index, metric_weights in weights.items()]
     run_ids = [run.id for term in terms for run in term.runs]
     valued_ids = {*run_ids}
     ended_rows = (row for row in records.rows_of(weights) if row.status in FINAL_STATUSES)
-    lost_rows = tuple(row for row in ended_rows if row.id not in valued_ids)
+    lost_rows = [row for row in ended_rows if row.id not in valued_ids]
     waiting = waiting or [*weights]
     runs_left = sum(row.status not in FINAL_STATUSES for row in records.rows_of(waiting))
     is_mean = all(term.weight > 0 and len(term.direction) == 1 for term in terms)
     fields = {"alpha": records.plan.alpha, "is_mean": is_mean, **region}
     question = Question({term.variant: term.weight for term in terms}, **fields)
-    estimate, edge = contrast([term.weighted() for term in terms]), None
-    sides = [(term.weight, term.by_seed) for term in terms]
+    estimate, edge = contrast_of(records, [term.weighted() for term in terms]), None
     mean = terms[0].fit.estimate(terms[0].key) if is_mean and len(terms) == 1 and terms[0].fit else None
     if mean and mean.scale and terms[0].weight == 1:
         estimate = mean
     elif len(terms) > 1 and is_within_seeds(records, estimate):
         terms = _with_common_seeds(terms)
         run_ids = [run.id for term in terms for run in term.runs]
-        estimate = within_seeds(records, sides, estimate.why)
+        estimate = within_seeds(records, [(term.weight, term.by_seed) for term in terms], estimate.why)
     else:
         # equivalence is tested at the edge of its margin (docs/statistics.md)
         margin = question.half_width
-        edge = contrast([term.weighted(margin) for term in terms]) if margin else None
-        estimate = with_shared_seeds(records, sides, estimate)
-        edge = edge and with_shared_seeds(records, sides, edge)
+        edge = contrast_of(records, [term.weighted(margin) for term in terms]) if margin else None
     estimate = replace(estimate, overlap=records.plan.overlap)
     tested = answer(question, estimate, runs_left, len(lost_rows), run_ids, edge)
     wide = any(term.fit.has_wide_spread(term.key) for term in terms if term.fit)
@@ -167,18 +167,18 @@ def ask_contrast(
         marks.append(at_alpha(question.alpha))
     if tested.unseen_failures:
         marks.append(f"up to {100 * tested.unseen_failures:.0f} % of seeds may fail unseen")
-    return QuestionRow(name, tested, terms, runs_left, lost_rows, tuple(marks))
+    return QuestionRow(name, tested, terms, runs_left, lost_rows, marks)
 
 
-def _with_common_seeds(terms: Sequence[Term]) -> tuple[Term, ...]:
+def _with_common_seeds(terms: Sequence[Term]) -> list[Term]:
     """Return the terms with the runs of the seeds that all of them have."""
     common_seeds = set.intersection(*(set(term.by_seed) for term in terms))
     common_terms = []
     for term in terms:
-        runs = tuple(run for run in term.runs if run.seed in common_seeds)
-        values = tuple(term.by_seed[run.seed] for run in runs)
+        runs = [run for run in term.runs if run.seed in common_seeds]
+        values = [term.by_seed[run.seed] for run in runs]
         common_terms.append(replace(term, runs=runs, values=values))
-    return tuple(common_terms)
+    return common_terms
 
 
 def _term(records: StudyRecords, index: int, metric_weights: Mapping[str, float]) -> Term:
@@ -190,8 +190,8 @@ def _term(records: StudyRecords, index: int, metric_weights: Mapping[str, float]
         fits = fits_of(records, direction[0][0])
     else:
         fits = records.compute_once(("direction", direction), lambda: _sum_fits(records, direction))
-    runs = tuple(_valued_runs(records, index, direction))
-    values = tuple(_value(run, direction) for run in runs)
+    runs = _valued_runs(records, index, direction)
+    values = [_value(run, direction) for run in runs]
     fit, key = fits.get(index, (None, index))
     return Term(index, records.variants[index].label, first, direction, runs, values, fit, key)
 
@@ -203,7 +203,7 @@ def _sum_fits(records: StudyRecords, direction: Direction) -> Fits:
         bounds = sorted((weight * scale.low, weight * scale.high))
         low, high = low + bounds[0], high + bounds[1]
     groups: dict[object, dict[int, list[float]]] = {}
-    for index in range(len(records.variants)):
+    for index in records.indices:
         if runs := _valued_runs(records, index, direction):
             groups.setdefault(protocol(records, index), {})[index] = [_value(run, direction) for run in runs]
     fits = [

@@ -1,12 +1,12 @@
 """The contrasts of a claim: the variants that it compares, and the weight of each metric of each variant.
 
-`check_claim` refuses claims whose difference would be one of something else.
+`Comparison.check` refuses claims whose difference would be one of something else.
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from itertools import chain, product
 from math import inf
 from typing import Any
@@ -26,74 +26,192 @@ Selected = tuple[float, str, list[int]]  # sign, metric and variants of a select
 ROUNDING = 1e-12  # rounding error of weights that cancel
 
 
-def variants_of(
-    claim: Claim, variants: Sequence[VariantRecord], configs: Sequence[Json], blocks: Sequence[Block] = ()
-) -> list[int]:
-    """Return the variants that a claim compares, those among which a setting is tuned included.
+@dataclass(frozen=True)
+class Comparison:
+    """The contrasts that a claim is about, among the variants of a plan.
 
-    The arguments and errors are those of `weights_each`. `each` is ignored.
-    """
-    contrasts = weights_each(replace(claim, each=False), variants, configs, blocks)
-    return list(dict.fromkeys(index for _, weights in contrasts for index in weights))
-
-
-def check_claim(
-    claim: Claim, variants: Sequence[VariantRecord], configs: Sequence[Json], blocks: Sequence[Block]
-) -> None:
-    """Refuse a claim that no plan should have; the arguments and further errors are those of `weights_each`.
+    Args:
+        claim: A claim with its metric.
+        variants: The variants of the plan.
+        configs: The config fields of each variant by dotted path.
+        blocks: The block of each variant. By default all variants are in one block.
 
     Raises:
-        ConfigError: A margin covers all values of the metric, the sides share a variant, or they have
-            different levels of a further setting, so that the difference contains one of this setting.
+        ConfigError: A selector matches no variant or one that leaks, both sides are the same, the sides share
+            no block, or the metric needs no test; or the claim has `each`, and there is one contrast.
     """
-    selected = _select(claim, variants, configs)
-    _contrasts(claim, selected, blocks)
-    for _, name, _ in selected:
-        definition = metric(name.partition("@")[0])
-        low, high = definition.bounds or (0.0, inf)
-        for size in (claim.margin, claim.within or 0.0):
-            if size >= high - low:
+
+    claim: Claim
+    variants: Sequence[VariantRecord]
+    configs: Sequence[Json]
+    blocks: Sequence[Block] = ()
+
+    @property
+    def compared(self) -> list[int]:
+        """The variants of the contrasts, those among which a setting is tuned included."""
+        contrasts = replace(self, claim=replace(self.claim, each=False)).contrasts()
+        return list(dict.fromkeys(index for _, weights in contrasts for index in weights))
+
+    def check(self) -> None:
+        """Refuse a claim that no plan should have.
+
+        Raises:
+            ConfigError: A margin covers all values of the metric, the sides share a variant, or they have
+                different levels of a further setting, so that the difference contains one of this setting.
+        """
+        self.contrasts()
+        claim, selected = self.claim, self.selected
+        for _, name, _ in selected:
+            definition = metric(name.partition("@")[0])
+            low, high = definition.bounds or (0.0, inf)
+            for size in (claim.margin, claim.within or 0.0):
+                if size >= high - low:
+                    raise ConfigError(
+                        f"{claim.subject} has a margin of {value_text(size)}, but {definition.heading} is"
+                        f" between {low:g} and {high:g}. Write {(high - low) / 100:g} for a hundredth of it"
+                    )
+        if len(selected) % 2:
+            return
+        for (_, name, ours), (_, other_name, theirs) in zip(selected[::2], selected[1::2], strict=True):
+            shared = [self.variants[index].label for index in ours if index in theirs]
+            if name == other_name and shared:
                 raise ConfigError(
-                    f"{claim.subject} has a margin of {value_text(size)}, but {definition.heading} is"
-                    f" between {low:g} and {high:g}. Write {(high - low) / 100:g} for a hundredth of it"
+                    f"{claim.subject} has {choices(shared, 3)} on both sides. Name levels that differ"
                 )
-    if len(selected) % 2:
-        return
-    for (_, name, ours), (_, other_name, theirs) in zip(selected[::2], selected[1::2], strict=True):
-        if name == other_name and (shared := [variants[index].label for index in ours if index in theirs]):
+        if not claim.each:
+            self._check_settings()
+
+    def _check_settings(self) -> None:
+        """Refuse sides with different levels of a setting that the claim does not name."""
+        claim, selected = self.claim, self.selected
+        of_blocks = {name for block in self.blocks for name, _ in block}
+        pairs = zip(claim.selectors[::2], claim.selectors[1::2], selected[::2], selected[1::2], strict=False)
+        for (_, higher), (_, lower), (_, _, ours), (_, _, theirs) in pairs:
+            names = {*higher, *lower} - {DEPTH, METRIC, TUNED}
+            settings = [
+                {**variant.levels, **{name: level_of(variant, config, name) for name in names}}
+                for variant, config in zip(self.variants, self.configs, strict=True)
+            ]
+            exempt = {*of_blocks, *(higher.keys() & lower.keys())}
+            for axis in dict.fromkeys(chain(*(self.variants[index].levels for index in (*ours, *theirs)))):
+                levels = [
+                    [self.variants[index].levels.get(axis) for index in side] for side in (ours, theirs)
+                ]
+                texts = [
+                    sorted({value_text(level) for level in side if level is not None}) for side in levels
+                ]
+                is_named = axis in exempt or TUNED in {*higher, *lower} or "variant" in names
+                if (
+                    texts[0] != texts[1]
+                    and all(texts)
+                    and not is_named
+                    and not depends(axis, names, settings)
+                ):
+                    raise ConfigError(
+                        f"{claim.subject} is about {axis_title(axis)} {choices(texts[0])} on one side and"
+                        f" {axis_title(axis)} {choices(texts[1])} on the other, so its difference would"
+                        f" contain that of {axis_title(axis)}. Name {axis} on both sides"
+                    )
+
+    def contrasts(self, tune: Tune | None = None) -> Contrasts:
+        """Return every contrast with its block: one for each block, or for each pair with `each`.
+
+        All variants that a selector matches in a block have the same weight. Runs that are planned under two
+        labels count once.
+
+        Args:
+            tune: Chooses the variant that a tuned selector means. Without results, all matching variants
+                count.
+        """
+        claim = self.claim
+        contrasts: Contrasts = []
+        for block in self._shared_blocks():
+            parts = []
+            for (sign, name, indices), (_, selector) in zip(self.selected, claim.selectors, strict=True):
+                in_block = [index for index in indices if block is None or self.blocks[index] == block]
+                parts.append((sign, name, [tune(in_block)] if tune and TUNED in selector else in_block))
+            pairs = _pairs(claim, parts) if claim.each else [parts]
+            contrasts += [(block or (), _weights(claim, pair)) for pair in pairs]
+        if claim.each and len(contrasts) < 2:
             raise ConfigError(
-                f"{claim.subject} has {choices(shared, 3)} on both sides. Name levels that differ"
+                f"{claim.subject} has each=True, but each side matches one variant: leave out each"
             )
-    if not claim.each:
-        _check_settings(claim, selected, variants, configs, {name for block in blocks for name, _ in block})
+        if claim.over == "blocks" and (claim.each or len(contrasts) < MIN_BLOCKS):
+            raise ConfigError(
+                f"{claim.subject} is over blocks, which needs at least {MIN_BLOCKS} blocks and no each, but"
+                f" there are {len(contrasts)}"
+            )
+        return contrasts
 
+    def _shared_blocks(self) -> Sequence[Block | None]:
+        """Return the blocks that all selectors match; None stands for all variants without regard to blocks.
 
-def _check_settings(
-    claim: Claim,
-    selected: Sequence[Selected],
-    variants: Sequence[VariantRecord],
-    configs: Sequence[Json],
-    of_blocks: set[str],
-) -> None:
-    """Refuse sides with different levels of a setting that the claim does not name."""
-    pairs = zip(claim.selectors[::2], claim.selectors[1::2], selected[::2], selected[1::2], strict=False)
-    for (_, higher), (_, lower), (_, _, ours), (_, _, theirs) in pairs:
-        names = {*higher, *lower} - {DEPTH, METRIC, TUNED}
-        settings = [
-            {**variant.levels, **{name: level_of(variant, config, name) for name in names}}
-            for variant, config in zip(variants, configs, strict=True)
-        ]
-        exempt = {*of_blocks, *(higher.keys() & lower.keys())}
-        for axis in dict.fromkeys(chain(*(variants[index].levels for index in (*ours, *theirs)))):
-            levels = [[variants[index].levels.get(axis) for index in side] for side in (ours, theirs)]
-            texts = [sorted({value_text(level) for level in side if level is not None}) for side in levels]
-            is_named = axis in exempt or TUNED in {*higher, *lower} or "variant" in names
-            if texts[0] != texts[1] and all(texts) and not is_named and not depends(axis, names, settings):
+        Raises:
+            ConfigError: Two selectors that are compared match no common block.
+        """
+        if not any(self.blocks):
+            return [None]
+        matches = [{self.blocks[index] for index in indices} for _, _, indices in self.selected]
+        shared = set.intersection(*matches)
+        if shared:
+            return [block for block in dict.fromkeys(self.blocks) if block in shared]
+        # Two interactions may be of different blocks, because each is a difference within its own.
+        if len(matches) == 4 and matches[0] & matches[1] and matches[2] & matches[3]:
+            return [None]
+        words = " with ".join(" and ".join(sorted(map(block_words, names))) for names in matches)
+        raise ConfigError(
+            f"{self.claim.subject} compares {words}: a comparison never crosses blocks. Name the same block"
+            " on both sides"
+        )
+
+    @cached_property
+    def selected(self) -> list[Selected]:
+        """The variants of each selector of `higher`, then of `lower`."""
+        selected: list[Selected] = []
+        first: dict[str, int] = {}  # settings -> the first variant that has them
+        for sign, selector in self.claim.selectors:
+            name, matches = selector.get(METRIC, self.claim.metric), self._matching_variants(selector)
+            if metric(name).computed:
                 raise ConfigError(
-                    f"{claim.subject} is about {axis_title(axis)} {choices(texts[0])} on one side and"
-                    f" {axis_title(axis)} {choices(texts[1])} on the other, so its difference would contain"
-                    f" that of {axis_title(axis)}. Name {axis} on both sides"
+                    f"{self.claim.subject} is about {name!r}, which follows from the config and needs no test"
                 )
+            # Runs that are planned under two labels have equal settings and count once.
+            keys = (first.setdefault(canonical(self.configs[index]), index) for index in matches)
+            measured = at_depth(name, selector[DEPTH]) if DEPTH in selector else name
+            selected.append((sign, measured, list(dict.fromkeys(keys))))
+        return selected
+
+    def _matching_variants(self, selector: Selector) -> list[int]:
+        """Return the variants that a selector of the claim matches.
+
+        Raises:
+            ConfigError: No variant matches, or one that does cannot be compared.
+        """
+        pairs = zip(self.variants, self.configs, strict=True)
+        levels = [partial(level_of, variant, config) for variant, config in pairs]
+        settings = {name: level for name, level in selector.items() if name not in (DEPTH, METRIC, TUNED)}
+        matches = [index for index, level in enumerate(levels) if is_selected(settings, level)]
+        subject = self.claim.subject
+        if not matches:
+            available = []
+            for name in settings:
+                available.append(
+                    choices(dict.fromkeys(f"{name}={value_text(level(name))}" for level in levels))
+                )
+            raise ConfigError(
+                f"{subject} names {value_text(selector)}, which no variant has: there are"
+                f" {'; '.join(available)}"
+            )
+        for index in matches:
+            label, deepest = self.variants[index].label, self.configs[index].get("train.evaluation_depths")
+            if self.variants[index].leaks:
+                raise ConfigError(f"{subject} is about {label!r}, which leaks: choose other variants")
+            if DEPTH in selector and deepest is not None and selector[DEPTH] not in range(1, deepest + 1):
+                raise ConfigError(
+                    f"{subject} names {DEPTH}={selector[DEPTH]}, but {label!r} is tested after 1 to"
+                    f" {deepest} steps: set train.evaluation_depths"
+                )
+        return matches
 
 
 def depends(axis: str, other_axes: Iterable[str], settings: Iterable[Mapping[str, Any]]) -> bool:
@@ -112,75 +230,6 @@ def average(contrasts: Sequence[Weights]) -> Weights:
     return result
 
 
-def weights_each(
-    claim: Claim,
-    variants: Sequence[VariantRecord],
-    configs: Sequence[Json],
-    blocks: Sequence[Block] = (),
-    tune: Tune | None = None,
-) -> Contrasts:
-    """Return every contrast of a claim with its block: one for each block, or for each pair with `each`.
-
-    All variants that a selector matches in a block have the same weight. Runs that are planned under two
-    labels count once.
-
-    Args:
-        claim: A claim with its metric.
-        variants: The variants of the plan.
-        configs: The config fields of each variant by dotted path.
-        blocks: The block of each variant. By default all variants are in one block.
-        tune: Chooses the variant that a tuned selector means. Without results, all matching variants count.
-
-    Raises:
-        ConfigError: A selector matches no variant or one that leaks, both sides are the same, the sides share
-            no block, or the metric needs no test; or the claim has `each`, and there is one contrast.
-    """
-    return _contrasts(claim, _select(claim, variants, configs), blocks, tune)
-
-
-def _contrasts(
-    claim: Claim, selected: list[Selected], blocks: Sequence[Block], tune: Tune | None = None
-) -> Contrasts:
-    contrasts: Contrasts = []
-    for block in _shared_blocks(claim, selected, blocks):
-        parts = []
-        for (sign, name, indices), (_, selector) in zip(selected, claim.selectors, strict=True):
-            in_block = [index for index in indices if block is None or blocks[index] == block]
-            parts.append((sign, name, [tune(in_block)] if tune and TUNED in selector else in_block))
-        pairs = _pairs(claim, parts) if claim.each else [parts]
-        contrasts += [(block or (), _weights(claim, pair)) for pair in pairs]
-    if claim.each and len(contrasts) < 2:
-        raise ConfigError(f"{claim.subject} has each=True, but each side matches one variant: leave out each")
-    if claim.over == "blocks" and (claim.each or len(contrasts) < MIN_BLOCKS):
-        raise ConfigError(
-            f"{claim.subject} is over blocks, which needs at least {MIN_BLOCKS} blocks and no each, but"
-            f" there are {len(contrasts)}"
-        )
-    return contrasts
-
-
-def _shared_blocks(claim: Claim, selected: list[Selected], blocks: Sequence[Block]) -> Sequence[Block | None]:
-    """Return the blocks that all selectors match; None stands for all variants without regard to blocks.
-
-    Raises:
-        ConfigError: Two selectors that are compared match no common block.
-    """
-    if not any(blocks):
-        return [None]
-    matches = [{blocks[index] for index in indices} for _, _, indices in selected]
-    shared = set.intersection(*matches)
-    if shared:
-        return [block for block in dict.fromkeys(blocks) if block in shared]
-    # Two interactions may be of different blocks, because each is a difference within its own.
-    if len(matches) == 4 and matches[0] & matches[1] and matches[2] & matches[3]:
-        return [None]
-    words = " with ".join(" and ".join(sorted(map(block_words, names))) for names in matches)
-    raise ConfigError(
-        f"{claim.subject} compares {words}: a comparison never crosses blocks. Name the same block on"
-        " both sides"
-    )
-
-
 def _pairs(claim: Claim, selected: list[Selected]) -> list[list[Selected]]:
     """Return each variant of `higher` with each of `lower`."""
     options: list[list[list[Selected]]] = []
@@ -192,25 +241,6 @@ def _pairs(claim: Claim, selected: list[Selected]) -> list[list[Selected]]:
             options.append([selected[:2]])
             selected = selected[2:]
     return [[*chain(*pair)] for pair in product(*options)]
-
-
-def _select(claim: Claim, variants: Sequence[VariantRecord], configs: Sequence[Json]) -> list[Selected]:
-    """Return the variants of each selector of `higher`, then of `lower`."""
-    selected: list[Selected] = []
-    first: dict[str, int] = {}  # settings -> the first variant that has them
-    for sign, selector in claim.selectors:
-        name = selector.get(METRIC, claim.metric)
-        matches = _matching_variants(claim, selector, variants, configs)
-        if metric(name).computed:
-            raise ConfigError(
-                f"{claim.subject} is about {name!r}, which follows from the config and needs no test"
-            )
-        # Runs that are planned under two labels have equal settings and count once.
-        keys = (first.setdefault(canonical(configs[index]), index) for index in matches)
-        distinct_variants = list(dict.fromkeys(keys))
-        measured = at_depth(name, selector[DEPTH]) if DEPTH in selector else name
-        selected.append((sign, measured, distinct_variants))
-    return selected
 
 
 def _weights(claim: Claim, selected: Iterable[Selected]) -> Weights:
@@ -225,34 +255,3 @@ def _weights(claim: Claim, selected: Iterable[Selected]) -> Weights:
     if not weights:
         raise ConfigError(f"{claim.subject} compares runs with themselves: {claim.contrast}")
     return weights
-
-
-def _matching_variants(
-    claim: Claim, selector: Selector, variants: Sequence[VariantRecord], configs: Sequence[Json]
-) -> list[int]:
-    """Return the variants that a selector of the claim matches.
-
-    Raises:
-        ConfigError: No variant matches, or one that does cannot be compared.
-    """
-    levels = [partial(level_of, variant, config) for variant, config in zip(variants, configs, strict=True)]
-    settings = {name: level for name, level in selector.items() if name not in (DEPTH, METRIC, TUNED)}
-    matches = [index for index, level in enumerate(levels) if is_selected(settings, level)]
-    if not matches:
-        available = []
-        for name in settings:
-            available.append(choices(dict.fromkeys(f"{name}={value_text(level(name))}" for level in levels)))
-        raise ConfigError(
-            f"{claim.subject} names {value_text(selector)}, which no variant has: there are"
-            f" {'; '.join(available)}"
-        )
-    for index in matches:
-        label, deepest = variants[index].label, configs[index].get("train.evaluation_depths")
-        if variants[index].leaks:
-            raise ConfigError(f"{claim.subject} is about {label!r}, which leaks: choose other variants")
-        if DEPTH in selector and deepest is not None and selector[DEPTH] not in range(1, deepest + 1):
-            raise ConfigError(
-                f"{claim.subject} names {DEPTH}={selector[DEPTH]}, but {label!r} is tested after 1 to"
-                f" {deepest} steps: set train.evaluation_depths"
-            )
-    return matches

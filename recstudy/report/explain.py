@@ -20,7 +20,6 @@ from recstudy.base.errors import ConfigError, choices, nearest
 from recstudy.base.lazy import pd
 from recstudy.base.terminal import shortest
 from recstudy.papers import passage
-from recstudy.records import Results
 from recstudy.records.plans import IMPORTED
 from recstudy.records.runs import distinct
 from recstudy.report.cells import commit_words, missing_reason
@@ -30,6 +29,7 @@ from recstudy.report.family import family
 from recstudy.report.kinds import render_part, report_problem
 from recstudy.report.names import DASH, improved_metric
 from recstudy.report.parts import missing_modules, parts_of
+from recstudy.report.status import StudyLocation
 from recstudy.report.study_records import StudyRecords, load_studies
 
 PRINTED_APART = ("row", "column", "run_ids")  # fields that the title and the list of runs show
@@ -67,13 +67,11 @@ class NamedNumber:
         return low <= mean <= high or isclose(mean, low) or isclose(mean, high)
 
 
-def explain_cell(
-    studies: Sequence[tuple[Results, str, str]], name: str, trust: bool = False
-) -> ExplainDocument:
+def explain_cell(studies: Sequence[StudyLocation], name: str, trust: bool = False) -> ExplainDocument:
     """Return the origin of a number: its fields in the CSV file, its runs, and runs that are left out.
 
     Args:
-        studies: Results folder, name and preset of each study. Exactly one must have the number.
+        studies: The locations of the studies. Exactly one must have the number.
         name: The number, as TABLE:ROW:COLUMN.
         trust: Whether the study's own modules may be imported.
 
@@ -121,7 +119,7 @@ def explain_cell(
             notes.append("The part computes this number from the runs. No run has such a value itself.")
         folder = records.results.root / "runs/RUN"
         if records.plan.imported:
-            folder = records.results.study(records.plan.study, records.plan.folder) / IMPORTED
+            folder = records.folder / IMPORTED
             notes += [f"Imported from {file.words}" for file in records.plan.imported]
         return ExplainDocument(
             study=records.plan.study,

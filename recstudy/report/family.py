@@ -85,7 +85,7 @@ def family(records: StudyRecords, part: QuestionPart) -> Family:
     # a part that is not in the report, such as in a notebook, joins the family
     part_family = ask(records, part)
     other_tests = all_answers.tests + part_family.more_tests
-    rows = tuple(_judged(records, part_family.rows, other_tests))
+    rows = _judged(records, part_family.rows, other_tests)
     tests = other_tests + sum(row.answer.is_test for row in rows)
     return replace(part_family, rows=rows, adjusted_for=tests)
 
@@ -106,12 +106,11 @@ def published_values(records: StudyRecords) -> list[PublishedValue]:
 
 def published_tests(records: StudyRecords) -> dict[str, tuple[str, int]]:
     """Return digest -> words and the number of tests, for each published value that is tested."""
-    tested = [value for value in published_values(records) if value.answer.is_test]
-    targets = {published_key(value.match.target): value.match.target for value in tested}
-    counts = Counter(published_key(value.match.target) for value in tested)
+    targets = [value.match.target for value in published_values(records) if value.answer.is_test]
+    counts = Counter(map(published_key, targets))
     return {
         key: (f"the published {inline(target.metric)} of {target.cited}", counts[key])
-        for key, target in targets.items()
+        for key, target in zip(map(published_key, targets), targets, strict=True)
     }
 
 
@@ -153,7 +152,7 @@ def _study_family(records: StudyRecords) -> StudyFamily:
     tests = len(tested) + dropped
     judged = iter(_judged(records, questions, dropped, contrasts))
     for name, part_family in parts.items():
-        rows = tuple(islice(judged, len(part_family.rows)))
+        rows = list(islice(judged, len(part_family.rows)))
         parts[name] = replace(part_family, rows=rows, adjusted_for=tests)
     return StudyFamily(parts, dict(zip(published, judged, strict=True)), tests)
 

@@ -16,6 +16,7 @@ from recstudy.evidence import ALPHA, MAX_SEEDS, Kind, Reason, Verdict
 from recstudy.records.runs import STATUSES, distinct
 from recstudy.report.caveats import interim_words
 from recstudy.report.cell_text import cell_text
+from recstudy.report.cells import UNTESTED
 from recstudy.report.claims import Claims
 from recstudy.report.family import published_values, study_family
 from recstudy.report.kinds import make_table
@@ -56,11 +57,11 @@ PUBLISHED = (  # the order in which verdicts on published values are counted
 )  # fmt: skip
 TIES = 3  # best variants that a sentence names, else it names the first
 UNKNOWN_SPREAD = {Reason.NO_SPREAD: ", whose variance over seeds is unknown"}
-UNTESTED = (
+WITHOUT_TEST = (
     Reason.RUNS_LOST, Reason.SPLIT, Reason.MAY_SPLIT, Reason.ONE_SEED, Reason.CEILING, Reason.EQUAL_SEEDS,
     Reason.ONE_AT_BOUND, Reason.TOO_LARGE,
 )  # fmt: skip
-UNKNOWN_SPREAD |= {reason: f": {reason}" for reason in UNTESTED}
+UNKNOWN_SPREAD |= {reason: f": {reason}" for reason in WITHOUT_TEST}
 SIGNIFICANT, TIED = "significant", "tied"
 
 
@@ -335,8 +336,11 @@ def _leaders(table: TableData) -> Sentence | None:
         text = f"{label} with {cell_text(first)}, of {count:,} variants; {note}"
         return Sentence("Best", f"by {name}, {text}", f"by {name}, {label} with {cell_text(first)}")
     if best:
-        all_tied = all(cell.tied for _, cell in cells)
-        tie = " tie without a significant difference" if all_tied else ", not all of which were tested"
+        tie = (
+            ", not all of which were tested"
+            if UNTESTED in {cell.mark for _, cell in cells}
+            else " tie without a significant difference"
+        )
         tie *= is_single and len(best) > 1
         over = "test items" if first_estimate.is_over_items else "seeds"
         text = f"by {name}, {join_labels(best, ', ')}{tie}, 95 % CIs over {over}"
@@ -390,15 +394,14 @@ def _published(records: StudyRecords) -> list[Sentence]:
         str(Verdict.DIFFERS): join_labels(differing, ", "),
         str(Verdict.NOT_COMPARABLE): first_reason,
     }
-    counts = {False: Counter[str](), True: Counter[str]()}  # by whether the number needs no training
+    measured, computed = Counter[str](), Counter[str]()  # a computed number needs no training
     for value in values:
-        counts[metric(value.cell.metric).computed][str(value.answer.verdict)] += 1
-    whole, short, computed = (
-        _count_words(counts[is_computed], PUBLISHED, "value", words)
-        for is_computed, words in ((False, details), (False, {}), (True, {}))
-    )
-    text = join_texts(whole, computed and f"of parameters and FLOPs, {computed}")
-    return [Sentence("Published", text, short)] if text else []
+        counts = computed if metric(value.cell.metric).computed else measured
+        counts[str(value.answer.verdict)] += 1
+    of_computed = _count_words(computed, PUBLISHED, "value", {})
+    text = _count_words(measured, PUBLISHED, "value", details)
+    text = join_texts(text, of_computed and f"of parameters and FLOPs, {of_computed}")
+    return [Sentence("Published", text, _count_words(measured, PUBLISHED, "value", {}))] if text else []
 
 
 def _missing_runs(records: StudyRecords, waiting: Sequence[str] = ()) -> list[Sentence]:
@@ -415,7 +418,11 @@ def _missing_runs(records: StudyRecords, waiting: Sequence[str] = ()) -> list[Se
 
 
 def _count_words(
-    counts: Counter[str], order: Sequence[str], noun: str, details: Mapping[str, str], total: int = 0
+    counts: Counter[str],
+    order: Sequence[str],
+    noun: str,
+    details: Mapping[str, str],
+    total: int = 0,
 ) -> str:
     """Return `3 of 12 values agree, 9 not comparable (data digits, not cifar10)`."""
     total_words = f" of {plural(total or counts.total(), noun)}"

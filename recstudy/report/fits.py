@@ -35,7 +35,7 @@ from recstudy.programs.base import ItemScores, Program
 from recstudy.programs.metric import METRICS
 from recstudy.records.runs import Row, distinct
 from recstudy.report.names import join_labels, metric
-from recstudy.report.parts import parts_of
+from recstudy.report.parts import shown_metrics
 from recstudy.report.study_records import StudyRecords
 
 MAX_RUNS = 100  # runs whose answers are read for one table or fit: 2 s
@@ -60,12 +60,11 @@ def item_scores(
         return ItemScores(np.arange(len(shared_items)), matrix, None), ()
     if name not in METRICS or METRICS[name].each is None or not runs:
         return None, ()
-    files = [records.results.run(run.id).answers for run in runs]
-    program = records.program
     results: list[ItemScores | str | None] = []
-    for file in files:
-        has_answers = os.path.lexists(file)
-        results.append(_read_scores(program, file, file.lstat().st_mtime_ns, name) if has_answers else None)
+    for run in runs:
+        file = records.results.run(run.id).answers
+        time = file.lstat().st_mtime_ns if os.path.lexists(file) else None
+        results.append(None if time is None else _read_scores(records.program, file, time, name))
     damages = tuple(result for result in results if isinstance(result, str))
     scores = [result for result in results if isinstance(result, ItemScores)]
     if len(scores) < len(results):
@@ -155,7 +154,7 @@ def scored_runs(runs: Sequence[Row], name: str) -> list[Row]:
 
 def seeds_of(records: StudyRecords, index: int, name: str) -> list[Row]:
     """Return the runs of a variant that repeat each other. In a search, these are the fresh seeds alone."""
-    return scored_runs(records.by_variant[index][records.search_run_count(index) :], name)
+    return scored_runs(records.split_runs(index)[1], name)
 
 
 def fits_of(records: StudyRecords, name: str) -> Fits:
@@ -259,13 +258,23 @@ def estimates_of(records: StudyRecords, runs: Sequence[Row], name: str) -> tuple
     if len(values) == 1:
         fit, key = fits[runs[0].variant]
         return fit.estimate(key), fit.prediction(key)
-    shares = {index: len(values[index]) / len(runs) for index in values}
-    terms = [(share, weighted_mean(records, index, name)) for index, share in shares.items()]
-    sides = [(shares[index], {run.seed: run.number(name) for run in values[index]}) for index in values]
-    mean = replace(with_shared_seeds(records, sides, contrast(terms)), n=len(runs))
+    mean = mean_over_variants(
+        records, runs, name, {index: len(values[index]) / len(runs) for index in values}
+    )
     # one more run has the variance of a run plus that of the mean: n + 1 times the latter
     error = None if mean.error is None else mean.error * sqrt(len(runs) + 1)
     return mean, at_level(replace(mean, error=error), mean.level)
+
+
+def mean_over_variants(
+    records: StudyRecords, runs: Sequence[Row], name: str, weights: Mapping[int, float]
+) -> Estimate:
+    """Return the weighted mean over variants of some runs, with the variances within the variants."""
+    terms = []
+    for index, weight in weights.items():
+        by_seed = {run.seed: run.number(name) for run in runs if run.variant == index}
+        terms.append((weight, weighted_mean(records, index, name), by_seed))
+    return replace(contrast_of(records, terms), n=len(runs))
 
 
 def is_within_seeds(records: StudyRecords, estimate: Estimate) -> bool:
@@ -293,27 +302,28 @@ def within_seeds(
     return estimate if estimate.error is None else replace(estimate, why=why)
 
 
-def with_shared_seeds(
-    records: StudyRecords, terms: Sequence[tuple[float, Mapping[int, float]]], estimate: Estimate
+def contrast_of(
+    records: StudyRecords, terms: Sequence[tuple[float, Weighted | None, Mapping[int, float]]]
 ) -> Estimate:
-    """Widen an average over several variants of a table if the values of one seed vary together.
+    """Return the weighted sum of the means of variants.
 
-    A table may have several lines of one trained model, such as its scores on several benchmarks. The sum of
-    each side within a seed has a variance that holds whether or not the lines are of one model. It counts if
-    it is larger than that of independent runs.
+    An average over several variants of a table is wider if the values of one seed vary together. A table may
+    have several lines of one trained model, such as its scores on several benchmarks. The sum of each side
+    within a seed has a variance that holds whether or not the lines are of one model. It counts if it is
+    larger than that of independent runs.
 
     Args:
         records: The study's records.
-        terms: Weight and value by seed of each variant.
-        estimate: The weighted sum of means, with the variance of independent runs.
+        terms: Weight, mean, and value by seed of each variant.
     """
+    estimate = contrast([(weight, mean) for weight, mean, _ in terms])
     sides = [[term for term in terms if sign * term[0] > 0] for sign in (1, -1)]
     if not records.plan.imported or max(map(len, sides)) < 2:
         return estimate
     parts = []
     for side in filter(None, sides):
-        seeds = set.intersection(*(set(by_seed) for _, by_seed in side))
-        sums = [sum(weight * by_seed[seed] for weight, by_seed in side) for seed in sorted(seeds)]
+        seeds = set.intersection(*(set(by_seed) for *_, by_seed in side))
+        sums = [sum(weight * by_seed[seed] for weight, _, by_seed in side) for seed in sorted(seeds)]
         if len(sums) > 1:
             parts.append((variance(sums) / len(sums), len(sums) - 1))
     total = sum(side_variance for side_variance, _ in parts)
@@ -330,7 +340,7 @@ def are_over_items(records: StudyRecords) -> bool:
     return has_items and len({run.variant for run in runs}) == len(runs)
 
 
-def spread_notes(records: StudyRecords, variants: Sequence[int], names: Sequence[str]) -> tuple[str, ...]:
+def spread_notes(records: StudyRecords, variants: Sequence[int], names: Sequence[str]) -> list[str]:
     """Return notes on intervals: seeds of two kinds, unusually high variance, and what all seeds share."""
     notes: dict[tuple[str, str], list[str]] = {}  # (text, variants) -> metrics
     names = [name for name in names if not metric(name).computed]
@@ -350,14 +360,13 @@ def spread_notes(records: StudyRecords, variants: Sequence[int], names: Sequence
         elif "model.tokenizer_epochs" in config and not config.get("model.files"):
             shared.setdefault("one image tokenizer", []).append(label)
     lines = [f"{text}: {marked} ({join_labels(titles, '; ', 4)})" for (text, marked), titles in notes.items()]
-    lines += [SHARED.format(part, join_labels(labels, "; ", 4)) for part, labels in shared.items()]
-    return tuple(lines)
+    return lines + [SHARED.format(part, join_labels(labels, "; ", 4)) for part, labels in shared.items()]
 
 
 def unseen_split_notes(records: StudyRecords) -> list[str]:
     """Return the note that a few seeds of an unbounded metric cannot show that some runs fail."""
     titles = []
-    for name in dict.fromkeys(name for part in parts_of(records) for name in part.shown_metrics):
+    for name in shown_metrics(records):
         definition, fits = metric(name), fits_of(records, name)
         is_unbounded = definition.better and not definition.bounds and not definition.timed
         counts = [len(fit.scores[key]) for fit, key in fits.values() if fit.success_threshold is None]

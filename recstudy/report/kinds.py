@@ -48,7 +48,7 @@ def make_table(records: StudyRecords, part: TablePart) -> TableData:
                     f"its row {row.label!r} has {plural(len(row.cells), 'cell')}, but the table has"
                     f" {plural(len(table.columns), 'column')}"
                 )
-        notes = tuple(dict.fromkeys([*warnings(records), *table.warnings]))
+        notes = list(dict.fromkeys([*warnings(records), *table.warnings]))
         study_notes = table.study_notes or caption_facts(records, records.indices)["study_notes"]
         return replace(table, warnings=notes, study_notes=study_notes)
 

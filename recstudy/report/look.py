@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import cycle, pairwise, takewhile
+from itertools import cycle, takewhile
 from math import ceil, log2, log10
 from textwrap import wrap
 from typing import Any
@@ -363,9 +363,8 @@ def is_geometric(levels: Sequence[float]) -> bool:
     logs = [log2(level) for level in sorted(levels)]
     if all(level.is_integer() for level in logs):
         return True
-    gaps = [[high - low for low, high in pairwise(scale)] for scale in (sorted(levels), logs)]
-    linear, logarithmic = (max(gap) / min(gap) for gap in gaps)
-    return max(levels) >= WIDE_RANGE * min(levels) and logarithmic < linear
+    linear, logarithmic = (max(gaps) / min(gaps) for gaps in map(np.diff, (sorted(levels), logs)))
+    return bool(max(levels) >= WIDE_RANGE * min(levels) and logarithmic < linear)
 
 
 def ordered(levels: Iterable[Any]) -> list[Any]:

@@ -6,7 +6,7 @@ difference of two levels then never contains a difference of other settings.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from math import inf
@@ -17,7 +17,8 @@ from recstudy.evidence import Estimate
 from recstudy.report.blocks import Block, block_words, differ
 from recstudy.report.blocks import scope as these
 from recstudy.report.claims import Effects
-from recstudy.report.contrasts import Contrasts, Weights, average
+from recstudy.report.contrast_questions import DIFFERENCE, ask_contrast, ask_contrasts
+from recstudy.report.contrasts import Weights, average
 from recstudy.report.fits import weighted_mean
 from recstudy.report.names import axis_title, difference_form, level_words, metric, value_text
 from recstudy.report.question_rows import Family, QuestionRow
@@ -52,8 +53,7 @@ def ask_margins(
     records: StudyRecords,
     part: Effects,
     variants: Mapping[int, Mapping[str, Any]],
-    axes: Sequence[str],
-    ask: Callable[[Contrasts], QuestionRow],
+    axes: Iterable[str],
 ) -> Family:
     """Ask how much each level of an axis differs from its base level. The largest effect comes first.
 
@@ -62,7 +62,6 @@ def ask_margins(
         part: The part.
         variants: Variant -> its level on each axis of the grid, blocks included.
         axes: The axes whose levels are compared.
-        ask: Asks about the difference that the contrasts of all blocks are.
 
     Raises:
         ConfigError: An axis lacks its stated base level, or no axis has levels that share settings.
@@ -81,14 +80,14 @@ def ask_margins(
             base = max(places, key=lambda level: score(places[level][block] for block in blocks))
             # each level could have come out as the base, so that all pairs are tests
             more_tests += (len(places) - 1) * (len(places) - 2) // 2
-        if base not in places and (blocks or base is not None):
+        if base is not None and base not in places:
             have = choices(map(value_text, places))
             raise ConfigError(f"effects {part.name!r}: {axis!r} has no level {base!r}: there are {have}")
-        effects += [_ask_axis(records, part.metric, axis, places, blocks, base, ask)] if blocks else []
+        effects += [_ask_axis(records, part.metric, axis, places, blocks, base)] if blocks else []
     if not effects:
         raise ConfigError(f"effects {part.name!r}: the levels of no axis share the settings of the others")
     effects.sort(key=lambda rows: max(abs(row.estimate.value or 0.0) for row in rows), reverse=True)
-    rows = tuple(chain(*effects))
+    rows = list(chain(*effects))
     notes = [BEST_BASE] * (more_tests > 0 and any(row.answer.p is not None for row in rows))
     return Family(rows, notes, more_tests=more_tests)
 
@@ -100,7 +99,7 @@ def mark_differing(row: QuestionRow, estimates: Sequence[Estimate]) -> QuestionR
     values = [estimate.value or 0.0 for estimate in estimates]
     form = difference_form(row.metric, row.interval)
     return replace(
-        row, marks=(*row.marks, f"{DIFFERS} settings: {min(values):{form}} to {max(values):{form}}")
+        row, marks=[*row.marks, f"{DIFFERS} settings: {min(values):{form}} to {max(values):{form}}"]
     )
 
 
@@ -111,7 +110,6 @@ def _ask_axis(
     places: Places,
     blocks: Sequence[Block],
     base: Any,
-    ask: Callable[[Contrasts], QuestionRow],
 ) -> list[QuestionRow]:
     """Ask how much each level of one axis differs from the base, on average over settings of the others.
 
@@ -132,11 +130,13 @@ def _ask_axis(
         for block in blocks:
             ours, theirs = places[level][block], places[base][block]
             by_block.setdefault(records.blocks[ours], []).append({ours: {name: 1.0}, theirs: {name: -1.0}})
-        row = ask([(block, average(contrasts)) for block, contrasts in by_block.items()])
+        averages = [(block, average(contrasts)) for block, contrasts in by_block.items()]
+        row = ask_contrasts(records, name, DIFFERENCE, averages)
         varies = any(mark.startswith(DIFFERS) for mark in row.marks)
         if not varies:
-            settings = [((), weights) for contrasts in by_block.values() for weights in contrasts]
-            row = mark_differing(row, [ask([setting]).estimate for setting in settings])
+            settings = chain(*by_block.values())
+            answers = [ask_contrast(records, name, DIFFERENCE, weights) for weights in settings]
+            row = mark_differing(row, [answer.estimate for answer in answers])
         label = level_words(axis, level)
         row = replace(row, label=label, contrast=f"{label} minus {group}")
         place = f"in each of {these(list(by_block))}" if varies else scope

@@ -113,13 +113,13 @@ def _numbers_of_part(records: StudyRecords, part: Part) -> Iterator[PageNumber]:
             group = group if table_row.cells else table_row.label
             for column, cell in zip(table.columns, table_row.cells, strict=bool(table_row.cells)):
                 if isinstance(cell, Cell):
-                    labels: tuple[str, ...]
-                    labels = (records.variants[cell.variants[0]].label, metric(cell.metric).title)
+                    label, place = records.variants[cell.variants[0]].label, f"{table_row.label} {column}"
+                    labels = [label, metric(cell.metric).title]
                     if len(cell.variants) > 1:
-                        labels = (f"{part.name} {group}".strip(), f"{table_row.label} {column}")
+                        labels = [f"{part.name} {group}".strip(), place]
                     elif counts[cell.variants, cell.metric] > 1:
-                        labels = (*labels, f"{table_row.label} {column}")
-                    yield from _numbers_of_cell(cell, labels, part.name)
+                        labels.append(place)
+                    yield from _numbers_of_cell(cell, tuple(labels), part.name)
 
 
 def _numbers_of_cell(cell: Cell, labels: tuple[str, ...], part: str) -> Iterator[PageNumber]:

@@ -1,5 +1,6 @@
 """The claims and published values of a study, and which of them need more seeds, for `--until decided`."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from recstudy.evidence import Reason
@@ -39,7 +40,7 @@ class OpenQuestion:
     """
 
     text: str
-    variants: tuple[int, ...]
+    variants: Sequence[int]
     verdict: str
     is_decided: bool
     waits: bool = False

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 from recstudy.base.errors import ConfigError, choices
 from recstudy.base.terminal import say
-from recstudy.records import Results
 from recstudy.report.names import metric
 from recstudy.report.numbers import PageNumber, numbers_of
+from recstudy.report.status import StudyLocation
 from recstudy.report.study_records import StudyRecords, load_studies
 
 COMMENT = r"(?<!\\)%.*"
@@ -168,8 +168,7 @@ class PaperCheck:
             for rows in (records.rows, records.finished_runs, *records.by_variant):
                 count = len({row.id for row in rows})
                 self.items.append(PageNumber((ALL_RUNS,), "N", str(count), value=count))
-            folder = records.results.study(records.plan.study, records.plan.folder)
-            own_texts |= {file.read_text(encoding="utf-8") for file in folder.glob("report/*/*.tex")}
+            own_texts |= {file.read_text(encoding="utf-8") for file in records.folder.glob("report/*/*.tex")}
             with records.study_modules():
                 items = numbers_of(records)
                 for name in {item.metric for item in items}:
@@ -329,12 +328,12 @@ class PaperCheck:
             self.faults.append(Fault(file, line, " ".join(number.match[0].split()), problem))
 
 
-def check_paper(main: Path, studies: Sequence[tuple[Results, str, str]], trust: bool = False) -> int:
+def check_paper(main: Path, studies: Sequence[StudyLocation], trust: bool = False) -> int:
     """Print the faults of a paper and the counts of its numbers.
 
     Args:
         main: The main file of the paper.
-        studies: Results folder, name and preset of each study.
+        studies: The locations of the studies.
         trust: Whether the studies' own modules may be imported.
 
     Returns:

@@ -29,7 +29,7 @@ number with the runs behind it, which `recstudy explain` lists:
                 values = {row.id: confidence(records, row) for row in records.by_variant[index] if row.done}
                 cell = cell_of_values(records, [index], "confidence", values)
                 rows.append(TableRow(records.variants[index].label, (cell,)))
-            return TableData(self.name, self.heading, ("Confidence (%)",), tuple(rows))
+            return TableData(self.name, self.heading, ["Confidence (%)"], rows)
 
 Pydantic checks the fields, which may have any type that it writes as JSON. Before any run starts, the fields
 that `axes_in` and `metrics_in` list are checked against the study. `recstudy.report` exports the base
@@ -160,6 +160,10 @@ class OfVariants(Part):
     where: dict[str, Any] = Field(default_factory=dict, kw_only=True)
     axes_in: ClassVar[tuple[str, ...]] = ("where",)
 
+    def comparable(self, records: StudyRecords) -> list[int]:
+        """Return the variants of the part, without models that were given the answer."""
+        return [index for index in records.chosen(self.where) if not records.leaks(index)]
+
 
 class OfMetric(Part):
     """A part about one metric, which its title names."""
@@ -225,7 +229,7 @@ class FigurePart(Part):
             draw=self.draw,
             title=self.heading,
             html_below=html_below,
-            notes=tuple(notes),
+            notes=list(notes),
         )
         if empty.is_empty:
             return empty
@@ -283,6 +287,11 @@ def parts_of(records: StudyRecords) -> list[Part]:
     report has none that answers its question.
     """
     return records.compute_once("parts", lambda: _parts_of(records))
+
+
+def shown_metrics(records: StudyRecords) -> list[str]:
+    """Return the metrics whose numbers the parts of the report show, each once, the main one first."""
+    return list(dict.fromkeys(name for part in parts_of(records) for name in part.shown_metrics))
 
 
 def _parts_of(records: StudyRecords) -> list[Part]:

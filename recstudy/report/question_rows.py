@@ -38,8 +38,8 @@ class Term:
     label: str
     weight: float
     direction: Direction
-    runs: tuple[Row, ...]
-    values: tuple[float, ...]
+    runs: Sequence[Row]
+    values: Sequence[float]
     fit: Fit | None
     key: int
 
@@ -48,9 +48,9 @@ class Term:
         """The value of each seed."""
         return {run.seed: value for run, value in zip(self.runs, self.values, strict=True)}
 
-    def weighted(self, margin: float = 0.0) -> tuple[float, Weighted | None]:
-        """Return the weight and the mean, with its variance at the edge of a margin."""
-        return self.weight, self.fit.weighted(self.key, margin) if self.fit else None
+    def weighted(self, margin: float = 0.0) -> tuple[float, Weighted | None, dict[int, float]]:
+        """Return weight, mean with its variance at the edge of a margin, and the value of each seed."""
+        return self.weight, self.fit.weighted(self.key, margin) if self.fit else None, self.by_seed
 
 
 @dataclass(frozen=True)
@@ -104,19 +104,19 @@ class QuestionRow:
 
     metric: str
     answer: Answer
-    terms: tuple[Term, ...]
+    terms: Sequence[Term]
     runs_left: int = 0
-    lost_runs: tuple[Row, ...] = ()
-    marks: tuple[str, ...] = ()
-    in_blocks: tuple[tuple[str, Answer], ...] = ()
+    lost_runs: Sequence[Row] = ()
+    marks: Sequence[str] = ()
+    in_blocks: Sequence[tuple[str, Answer]] = ()
     label: str = ""
     contrast: str = ""
     group: str = ""
-    published: tuple[PublishedDifference, ...] = ()
+    published: Sequence[PublishedDifference] = ()
     items: Estimate = NONE
     over_items_alone: float | None = None
     words: str = ""
-    sides: tuple[Side, ...] = ()
+    sides: Sequence[Side] = ()
     margin: str = ""
 
     @property
@@ -166,18 +166,18 @@ class QuestionRow:
         return "points" if unit == "%" and not self.is_mean else unit
 
     @property
-    def loss_reasons(self) -> tuple[str, ...]:
+    def loss_reasons(self) -> list[str]:
         """Why each of the lost runs has no value."""
         reasons = []
         for run in self.lost_runs:
             reason = missing_reason(run, self.metric) or "without a value at that depth"
             reasons.append(f"{run.label}, seed {run.seed}: {reason}")
-        return tuple(reasons)
+        return reasons
 
     @property
-    def variants(self) -> tuple[int, ...]:
+    def variants(self) -> list[int]:
         """The variants of the contrast."""
-        return tuple(term.variant for term in self.terms)
+        return [term.variant for term in self.terms]
 
     @property
     def has_more_seeds(self) -> bool:
@@ -218,7 +218,7 @@ class Family:
         more_tests: Further tests that count, because a base was chosen by its mean.
     """
 
-    rows: tuple[QuestionRow, ...]
+    rows: Sequence[QuestionRow]
     unmatched: Sequence[str] = ()
     levels: Mapping[str, Sequence[Any]] | None = None
     adjusted_for: int = 0

@@ -15,7 +15,6 @@ from recstudy.base.lazy import np
 from recstudy.base.values import canonical
 from recstudy.evidence import (
     Estimate,
-    Kind,
     Reason,
     Verdict,
     estimable,
@@ -33,8 +32,8 @@ from recstudy.report.claims import (
     Effects,
     QuestionPart,
 )
-from recstudy.report.contrast_questions import ask_contrast, ask_contrasts
-from recstudy.report.contrasts import Contrasts, Weights, variants_of, weights_each
+from recstudy.report.contrast_questions import DIFFERENCE, EFFECT, ask_contrast, ask_contrasts
+from recstudy.report.contrasts import Comparison, Contrasts, Weights
 from recstudy.report.fits import (
     MAX_RUNS,
     item_scores,
@@ -51,10 +50,7 @@ from recstudy.report.question_rows import Family, PublishedDifference, QuestionR
 from recstudy.report.reasons import LEAK
 from recstudy.report.registration import post_hoc
 from recstudy.report.study_records import StudyRecords
-from recstudy.report.targets import match_targets, nearest_matches, unmatched_notes
-
-# the fields of a `Question` on a difference and on an effect
-DIFFERENCE, EFFECT = {"kind": Kind.DIFFERENCE}, {"kind": Kind.EFFECT}
+from recstudy.report.targets import match_targets, nearest_matches
 
 
 def ask(records: StudyRecords, part: QuestionPart) -> Family:
@@ -65,7 +61,7 @@ def ask(records: StudyRecords, part: QuestionPart) -> Family:
     """
     match part:
         case Claims():
-            return Family(tuple(_claim(records, claim) for claim in part.claims))
+            return Family([_claim(records, claim) for claim in part.claims])
         case Differences():
             return _differences(records, part)
         case Effects():
@@ -80,10 +76,10 @@ def _claim(records: StudyRecords, claim: Claim) -> QuestionRow:
     """Ask a claim: one contrast, its average over blocks, or with `each` all of its contrasts."""
 
     stated_claim, claim = claim, claim.with_labels(records.label_of)
-    study = records.variants, records.configs, records.blocks
+    comparison = Comparison(claim, records.variants, records.configs, records.blocks)
     # The claim waits for all variants among which a setting is tuned, not only for the chosen one.
-    waiting_variants = variants_of(claim, *study)
-    contrasts = weights_each(claim, *study, partial(best_by, records, f"selection_{claim.metric}"))
+    waiting_variants = comparison.compared
+    contrasts = comparison.contrasts(partial(best_by, records, f"selection_{claim.metric}"))
     low, high = claim.bounds
     region = {"lower_bound": low, "upper_bound": high, "half_width": claim.within}
     region |= {"alpha": claim.alpha} if claim.alpha else {}
@@ -104,7 +100,7 @@ def _claim(records: StudyRecords, claim: Claim) -> QuestionRow:
         words=claim.words(partial(_setting_words, records)),
         sides=_sides(records, claim, row),
         margin=claim.margin_words,
-        marks=tuple(dict.fromkeys([*late, *row.marks])),
+        marks=list(dict.fromkeys([*late, *row.marks])),
     )
 
 
@@ -121,21 +117,21 @@ def _pairs_of_settings(records: StudyRecords, claim: Claim, weights: Weights) ->
     return pairs if are_pairs and len(pairs) > 1 else []
 
 
-def _sides(records: StudyRecords, claim: Claim, row: QuestionRow) -> tuple[Side, ...]:
+def _sides(records: StudyRecords, claim: Claim, row: QuestionRow) -> Sequence[Side]:
     """Return both sides with the mean of their runs; empty if a side is a difference itself or has no run."""
     words = claim.side_words(partial(_setting_words, records))
     if not words or not all(term.runs for term in row.terms):
         return ()
     if (claim.each or row.in_blocks) and len(row.terms) == len(words):
         # One contrast of several decides, so its variants are named by their labels.
-        words = tuple((name, term.label) for (name, _), term in zip(words, row.terms, strict=True))
+        words = [(name, term.label) for (name, _), term in zip(words, row.terms, strict=True)]
     values = [0.0, 0.0]
     for term in row.terms:
         for name, metric_weight in term.direction:
             weight = term.weight * metric_weight
             mean = float(np.mean([run.number(name) for run in term.runs]))
             values[weight < 0] += abs(weight) * mean
-    return tuple(Side(*side_words, value) for side_words, value in zip(words, values, strict=True))
+    return [Side(*side_words, value) for side_words, value in zip(words, values, strict=True)]
 
 
 def _setting_words(records: StudyRecords, name: str, level: Any) -> str:
@@ -193,7 +189,7 @@ def _differences(records: StudyRecords, part: Differences) -> Family:
             averages.append(replace(row, group=group, label=ours, contrast=f"{ours} minus {theirs}"))
     base_labels = [row.group for row in rows]
     rows = [*averages, *sorted(rows, key=lambda row: base_labels.index(row.group))]
-    return Family(_with_items(records, rows), unmatched_notes(placement))
+    return Family(_with_items(records, rows), placement.notes)
 
 
 def _bases(records: StudyRecords, part: Differences) -> dict[int, int]:
@@ -233,11 +229,11 @@ def _refused(records: StudyRecords, index: int, base: int) -> str:
     return "the base itself: it changes nothing" if shared_runs else ""
 
 
-def _with_items(records: StudyRecords, rows: Sequence[QuestionRow]) -> tuple[QuestionRow, ...]:
+def _with_items(records: StudyRecords, rows: Sequence[QuestionRow]) -> Sequence[QuestionRow]:
     """Add the tests over test items to differences of two variants that have results on the same items."""
     # Reading the answers of 100 runs takes 2 s, so larger parts have no tests over items.
     if len({run_id for row in rows for run_id in row.run_ids}) > MAX_RUNS:
-        return tuple(rows)
+        return rows
     tested_rows = []
     for row in rows:
         runs = [run for term in row.terms for run in term.runs]
@@ -250,7 +246,7 @@ def _with_items(records: StudyRecords, rows: Sequence[QuestionRow]) -> tuple[Que
             wide = over_items(row.estimate, [ours, theirs], [1.0, -1.0], items.clusters)
             row = replace(row, items=wide, over_items_alone=mcnemar(ours, theirs, items.clusters))
         tested_rows.append(row)
-    return tuple(tested_rows)
+    return tested_rows
 
 
 # --- effects
@@ -258,7 +254,7 @@ def _with_items(records: StudyRecords, rows: Sequence[QuestionRow]) -> tuple[Que
 
 def _effects(records: StudyRecords, part: Effects) -> Family:
     cells = records.chosen(part.where)
-    if leaky := [records.variants[index].label for index in cells if records.leaks(index)]:
+    if leaky := records.labels(filter(records.leaks, cells)):
         raise ConfigError(
             f"effects {part.name!r}: {', '.join(leaky)} leaks the answer, so that effects are meaningless"
         )
@@ -271,12 +267,11 @@ def _effects(records: StudyRecords, part: Effects) -> Family:
     if not levels:
         raise ConfigError(f"effects {part.name!r}: no axis has two levels among its variants")
     if part.base is not None or any(len(axis_levels) > 2 for axis_levels in levels.values()):
-        ask_difference = partial(ask_contrasts, records, part.metric, DIFFERENCE)
         blocks_and_levels = {
             index: {**dict(records.blocks[index]), **{axis: records.level(index, axis) for axis in levels}}
             for index in cells
         }
-        margins = ask_margins(records, part, blocks_and_levels, list(levels), ask_difference)
+        margins = ask_margins(records, part, blocks_and_levels, levels)
         return replace(margins, rows=_with_items(records, margins.rows))
     contrasts: dict[tuple[str, ...], Contrasts] = {}
     for block in dict.fromkeys(records.blocks[index] for index in cells):
@@ -299,7 +294,7 @@ def _effects(records: StudyRecords, part: Effects) -> Family:
     for axes, in_blocks in contrasts.items():
         label = " \N{MULTIPLICATION SIGN} ".join(map(axis_title, axes))
         rows.append(replace(ask_contrasts(records, part.metric, EFFECT, in_blocks), label=label))
-    return Family(tuple(rows), levels=levels)
+    return Family(rows, levels=levels)
 
 
 def best_by(records: StudyRecords, by: str, variants: Sequence[int]) -> int:

@@ -19,7 +19,7 @@ from recstudy.programs.metric import METRICS, scale_problem
 from recstudy.records.runs import Row, distinct
 from recstudy.records.schema import REPEATED, Provenance
 from recstudy.report.names import inline, join_labels, metric, value_text
-from recstudy.report.parts import parts_of
+from recstudy.report.parts import shown_metrics
 from recstudy.report.registration import late_changes
 from recstudy.report.study_records import StudyRecords
 
@@ -85,8 +85,7 @@ def find_generated_data(records: StudyRecords) -> Iterator[Fact]:
 
 def find_imported_weights(records: StudyRecords) -> Iterator[Fact]:
     if records.imported and not records.is_own:
-        labels = [records.variants[index].label for index in sorted(records.imported)]
-        yield f"{IMPORTED}: {join_labels(labels)}", records.imported
+        yield f"{IMPORTED}: {join_labels(records.labels(sorted(records.imported)))}", records.imported
 
 
 def find_changed_code(records: StudyRecords) -> Iterator[Fact]:
@@ -132,7 +131,7 @@ def find_single_seeds(records: StudyRecords) -> Iterator[Fact]:
 
 def find_equal_seeds(records: StudyRecords) -> Iterator[Fact]:
     """Find a score that no seed changes, in any variant."""
-    for name in [name for part in parts_of(records) for name in part.shown_metrics][:1]:
+    for name in shown_metrics(records)[:1]:
         runs = [[row.value(name) for row in rows if row.done] for rows in records.by_variant]
         repeats = {index for index, values in enumerate(runs) if len(values) > 1}
         if repeats and all(len(set(values)) <= 1 for values in runs):
@@ -141,9 +140,7 @@ def find_equal_seeds(records: StudyRecords) -> Iterator[Fact]:
 
 def find_missing_runs(records: StudyRecords) -> Iterator[Fact]:
     """Count the runs without a result by state and variant. Of a search, only fresh seeds count."""
-    search_counts = map(records.search_run_count, range(len(records.by_variant)))
-    fresh = [rows[count:] for rows, count in zip(records.by_variant, search_counts, strict=True)]
-    runs = distinct(run for rows in fresh for run in rows)
+    runs = distinct(run for index in records.indices for run in records.split_runs(index)[1])
     missing_runs = [run for run in runs if not run.done]
     if missing_runs:
         counts = Counter((run.label, run.status) for run in missing_runs)
@@ -155,7 +152,7 @@ def find_missing_runs(records: StudyRecords) -> Iterator[Fact]:
 
 def find_unequal_flops(records: StudyRecords) -> Iterator[Fact]:
     """Compare variants on the same data, unless the report shows the cost of each row."""
-    shows_costs = any(name in COSTS for part in parts_of(records) for name in part.shown_metrics)
+    shows_costs = any(name in COSTS for name in shown_metrics(records))
     if records.plan.search is not None or shows_costs:
         return
     costs: dict[str, dict[int, float]] = {}
@@ -202,7 +199,7 @@ def find_origins(records: StudyRecords) -> Iterator[Fact]:
 
     Machines count only if the report shows times.
     """
-    has_times = any(metric(name).timed for part in parts_of(records) for name in part.shown_metrics)
+    has_times = any(metric(name).timed for name in shown_metrics(records))
     for noun, read in ORIGINS.items():
         # The machine changes only times, which this report does not show.
         if noun == MACHINES and not has_times:

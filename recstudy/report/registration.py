@@ -250,7 +250,7 @@ def dropped_words(records: "StudyRecords", index: int) -> str:
 
 def late_changes(records: "StudyRecords") -> list[str]:
     """Return the changes of metrics, thresholds, `paired`, `blocks` and seeds after runs had finished."""
-    lines = [*redescriptions(records, range(len(records.variants)))]
+    lines = [*redescriptions(records, records.indices)]
     for index, variant in enumerate(records.variants):
         if words := dropped_words(records, index):
             lines.append(f"{variant.label}: {words} are left after verdicts were read")

@@ -143,7 +143,7 @@ class RenderedPart:
     table: TableData | None = None
     csv: str = ""
     body: str | None = None
-    notes: tuple[str, ...] = ()
+    notes: Sequence[str] = ()
     files: Mapping[str, Callable[[], bytes]] = field(default_factory=dict)
 
     @property

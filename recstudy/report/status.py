@@ -20,6 +20,7 @@ from recstudy.records.locks import is_locked
 from recstudy.records.plans import read_imported, read_plan
 from recstudy.report.documents import StatusDocument, StudyStatus
 
+StudyLocation = tuple[Results, str, str]  # results folder, name and preset of a study
 SLACK_S = 2.0  # a log that grew so long after a failure belongs to a new attempt
 RECENT_S = 60.0  # how long after a log line a run without a lock counts as in progress
 
@@ -118,8 +119,8 @@ def show_status(results: Results, console: Console, as_json: bool = False) -> No
             console.print(Text(f"{row.study} ({row.preset}){line}"), soft_wrap=True)
 
 
-def studies_at(path: Path) -> list[tuple[Results, str, str]]:
-    """Return the studies (results folder, name, preset) in a results folder or in a study's folder.
+def studies_at(path: Path) -> list[StudyLocation]:
+    """Return the studies in a results folder or in a study's folder.
 
     Raises:
         ConfigError: There is no study in this folder.

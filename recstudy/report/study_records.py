@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from recstudy.base.errors import ConfigError, StorageError, choices, nearest
@@ -31,7 +32,7 @@ from recstudy.report.blocks import Block, blocks_of, methods_of
 from recstudy.report.changes import change_lines, find_changes
 from recstudy.report.looks import RecordedLooks
 from recstudy.report.names import is_selected, level_of, same_value, setting_name, with_word_labels
-from recstudy.report.status import studies
+from recstudy.report.status import StudyLocation, studies
 
 Value = TypeVar("Value")
 
@@ -157,10 +158,14 @@ class StudyRecords:
         return bool(self.plan.base.get("program"))
 
     @property
+    def folder(self) -> Path:
+        """The folder of the study."""
+        return self.results.study(self.plan.study, self.plan.folder)
+
+    @property
     def command_path(self) -> str:
         """The study's path in commands."""
-        folder = self.results.study(self.plan.study, self.plan.folder)
-        return shlex.quote(self.given_path or self.results.store or shortest(folder))
+        return shlex.quote(self.given_path or self.results.store or shortest(self.folder))
 
     @cached_property
     def variants(self) -> Sequence[VariantRecord]:
@@ -171,6 +176,10 @@ class StudyRecords:
         """Return the label on pages for a label in the study file; `name` itself if no variant has it."""
         pairs = zip(self.plan.variants, self.variants, strict=True)
         return next((variant.label for planned, variant in pairs if planned.label == name), name)
+
+    def labels(self, variants: Iterable[int]) -> list[str]:
+        """Return the labels of these variants."""
+        return [self.variants[index].label for index in variants]
 
     @cached_property
     def design(self) -> Design:
@@ -207,13 +216,14 @@ class StudyRecords:
         """The indices of all variants."""
         return range(len(self.variants))
 
-    def search_run_count(self, index: int) -> int:
-        """Return how many runs of a variant its search was decided by: not its fresh seeds; 0 without one.
+    def split_runs(self, index: int) -> tuple[list[Row], list[Row]]:
+        """Return the runs by which a search chose a variant, none without a search, and all other runs.
 
-        A search chose the trial by these runs, and the best of many is lucky.
+        The best of many trials is lucky, so only its other runs, with fresh seeds, are fair.
         """
-        search = self.plan.search
-        return len(self.by_variant[index]) - len(search.confirmed.get(index, ())) if search else 0
+        runs, search = self.by_variant[index], self.plan.search
+        count = len(runs) - len(search.confirmed.get(index, ())) if search else 0
+        return runs[:count], runs[count:]
 
     def rows_of(self, variants: Iterable[int]) -> Iterator[Row]:
         """Return the rows of these variants, one variant after another."""
@@ -409,12 +419,12 @@ def records_of(results: Results, plan: PlanRecord, rows: Mapping[str, Row] | Non
 
 
 def load_studies(
-    locations: Iterable[tuple[Results, str, str]], trust: bool = False
+    locations: Iterable[StudyLocation], trust: bool = False
 ) -> tuple[dict[tuple[str, str], StudyRecords], list[StorageError]]:
     """Return the readable studies by name and preset, and the damage of the others.
 
     Args:
-        locations: The results folder, name and preset of each study.
+        locations: The locations of the studies.
         trust: Import the studies' own modules as they are now.
     """
     records: dict[tuple[str, str], StudyRecords] = {}

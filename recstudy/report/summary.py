@@ -28,13 +28,13 @@ from recstudy.records.study_schema import SearchRecord
 from recstudy.report.caveats import SELECTIONS, seed_words, status_words, warnings
 from recstudy.report.cell_text import cell_text
 from recstudy.report.claims import Claim, QuestionPart
-from recstudy.report.contrasts import variants_of
+from recstudy.report.contrasts import Comparison
 from recstudy.report.family import published_values
 from recstudy.report.findings import METHOD, findings
 from recstudy.report.fits import are_over_items, unseen_split_notes
 from recstudy.report.names import formatted, metric, page_title, plural, quantity, setting_name, value_text
 from recstudy.report.page import markup, words_table
-from recstudy.report.parts import missing_modules, parts_of
+from recstudy.report.parts import missing_modules, parts_of, shown_metrics
 from recstudy.report.registration import late_changes, statements
 from recstudy.report.status import studies
 from recstudy.report.study_records import StudyRecords
@@ -144,13 +144,10 @@ def missing_metrics(records: StudyRecords) -> tuple[str, ...]:
 
     A metric that was defined after the runs is an example. The note has the command that computes them.
     """
-    parts = parts_of(records)
-    field_values = (getattr(part, field, None) for part in parts for field in ("metric", "x", "y"))
-    shown_metrics = [
-        *(name for part in parts for name in part.shown_metrics),
-        *(name for name in field_values if isinstance(name, str)),
-    ]
-    names = dict.fromkeys(name.partition(".")[0] for name in shown_metrics)
+    fields = ("metric", "x", "y")
+    field_values = (getattr(part, field, None) for part in parts_of(records) for field in fields)
+    metrics = [*shown_metrics(records), *(name for name in field_values if isinstance(name, str))]
+    names = dict.fromkeys(name.partition(".")[0] for name in metrics)
     rows = [row for row in records.rows if row.done]
     missing_counts = Counter(name for name in names for row in rows if _could_have(row, name))
     if not missing_counts:
@@ -264,8 +261,8 @@ def costs(records: StudyRecords, price: Price | None = None) -> list[tuple[str, 
 def origins(records: StudyRecords) -> list[tuple[str, str]]:
     """Return facts on the origin of the numbers: looks, seeds and values computed later."""
     plan, rows = records.plan, records.rows
-    folder, ids = records.results.study(plan.study, plan.folder), {row.id for row in rows}
-    earlier_count = len(earlier_runs(records.results, folder, plan.definition, ids))
+    ids = {row.id for row in rows}
+    earlier_count = len(earlier_runs(records.results, records.folder, plan.definition, ids))
     saved = dict.fromkeys(
         (answers.kept, answers.of) for row in rows if (answers := row.result_or_empty.answers)
     )
@@ -312,7 +309,7 @@ def shared_questions(records: StudyRecords) -> str:
             keys, configs = run_keys(results, plan), StudyRecords(results, plan, []).configs
             shared = {run.variant for run in plan.runs if not own_keys.isdisjoint(keys[run.id])}
             claims = [claim for claim in statements(plan) if isinstance(claim, Claim)] if shared else []
-            judged = [variants_of(claim, plan.variants, configs) for claim in claims]
+            judged = [Comparison(claim, plan.variants, configs).compared for claim in claims]
             asking += [(name, preset)] * sum(not shared.isdisjoint(variants) for variants in judged)
     count, questions = len({*asking}), plural(len(asking), "question")
     return f"{plural(count, 'other study')} ask{'s' * (count == 1)} {questions} of these runs" * bool(asking)

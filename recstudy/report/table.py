@@ -97,8 +97,8 @@ class TableRow:
     """
 
     label: str
-    cells: tuple[Any, ...]
-    settings: tuple[tuple[str, ...], ...] = ()
+    cells: Sequence[Any]
+    settings: Sequence[Sequence[str]] = ()
 
 
 @dataclass(frozen=True)
@@ -126,19 +126,19 @@ class TableData:
 
     name: str
     title: str
-    columns: tuple[str, ...]
-    rows: tuple[TableRow, ...]
+    columns: Sequence[str]
+    rows: Sequence[TableRow]
     corner: str = "variant"
     beneath: bool = False
     caption: str = ""
-    study_notes: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    settings: tuple[tuple[str, ...], ...] = ()
+    study_notes: Sequence[str] = ()
+    warnings: Sequence[str] = ()
+    notes: Sequence[str] = ()
+    settings: Sequence[Sequence[str]] = ()
     kinds: Mapping[str, str] = field(default_factory=dict)
     has_labels: bool = True
     has_order: bool = True
-    expendable: tuple[str, ...] = ()
+    expendable: Sequence[str] = ()
 
     @property
     def cells(self) -> list[Any]:
@@ -157,8 +157,8 @@ class TableData:
     def without_notes(self, stated_notes: Collection[str]) -> TableData:
         """Return the table without the warnings and facts that a page states once for all parts."""
 
-        def other_notes(notes: Sequence[str]) -> tuple[str, ...]:
-            return tuple(note for note in notes if note not in stated_notes)
+        def other_notes(notes: Sequence[str]) -> list[str]:
+            return [note for note in notes if note not in stated_notes]
 
         return replace(self, warnings=other_notes(self.warnings), study_notes=other_notes(self.study_notes))
 
@@ -215,10 +215,10 @@ class TableData:
     def select(self, positions: Sequence[int]) -> TableData:
         """Return the table with these columns, and with their published values."""
 
-        def selected(values: Sequence[Any]) -> tuple[Any, ...]:
-            return tuple(values[position] for position in positions) if values else ()
+        def selected(values: Sequence[Any]) -> list[Any]:
+            return [values[position] for position in positions] if values else []
 
-        rows = tuple(replace(row, cells=selected(row.cells)) for row in self.rows)
+        rows = [replace(row, cells=selected(row.cells)) for row in self.rows]
         return replace(self, columns=selected(self.columns), rows=rows)
 
     def drop_columns(self, patterns: Sequence[str] = ()) -> TableData:

@@ -38,7 +38,7 @@ from recstudy.report.names import (
     value_text,
 )
 from recstudy.report.reasons import IMPORTED, LEAK
-from recstudy.report.registration import is_redescribed, post_hoc
+from recstudy.report.registration import Statement, is_redescribed, post_hoc
 from recstudy.report.study_records import StudyRecords
 
 SHOWN_ASSUMPTIONS = 2  # a verdict names at most so many assumptions, and counts more
@@ -167,16 +167,16 @@ class Placement:
     matches: dict[tuple[int, str], list[MatchedTarget]]
     unmatched_targets: tuple[tuple[Target, str], ...]
 
-
-def unmatched_notes(placement: Placement) -> list[str]:
-    """Return the number of published values that are not shown, by source and reason."""
-    counts = Counter(
-        (target.cited.partition(" (")[0], reason) for target, reason in placement.unmatched_targets
-    )
-    return [
-        f"not shown: {plural(count, 'published value')} of {source} ({reason})"
-        for (source, reason), count in counts.items()
-    ]
+    @property
+    def notes(self) -> list[str]:
+        """The number of published values that are not shown, by source and reason."""
+        counts = Counter(
+            (target.cited.partition(" (")[0], reason) for target, reason in self.unmatched_targets
+        )
+        return [
+            f"not shown: {plural(count, 'published value')} of {source} ({reason})"
+            for (source, reason), count in counts.items()
+        ]
 
 
 def match_targets(
@@ -201,28 +201,22 @@ def match_targets(
         if target.metric not in metrics:
             unmatched.append((target, "; ".join((*map(by_name, target.against), "not measured here"))))
             continue
-        source = _source(records, target)
-        homes, problem = _homes(records, source, variants)
-        is_placed = False
-        for index in homes:
-            reasons = (*map(by_name, target.against), *_reasons(records, index, source))
-            # A count of another network (parameters, FLOPs) says nothing about this one, so it is not shown.
-            if reasons and metric(target.metric).computed:
-                problem = f"a count of other settings: {'; '.join(reasons)}"
+        source, problem, is_placed = _source(records, target), "", False
+        for index in source.homes:
+            if index not in variants:
                 continue
-            value = MatchedTarget(target, reasons)
-            if not reasons:
-                deviations = _applied_deviations(records.configs[index], source)
-                decisive = [target] * bool(target.margin_reason) + [
-                    deviation for deviation in deviations if deviation.of_config
-                ]
-                late = any(post_hoc(records, statement, [index]) for statement in decisive)
-                late = late or is_redescribed(records, [target.metric], [index])
-                value = MatchedTarget(target, (), deviations, late)
-            by_cell.setdefault((index, target.metric), []).append(value)
+            if identity := _other_identity(records, index, source.stated_settings):
+                problem = problem or f"its {identity} is not run here"
+                continue
+            match = _match(records, index, source)
+            # A count of another network (parameters, FLOPs) says nothing about this one, so it is not shown.
+            if match.reasons and metric(target.metric).computed:
+                problem = f"a count of other settings: {'; '.join(match.reasons)}"
+                continue
+            by_cell.setdefault((index, target.metric), []).append(match)
             is_placed = True
         if not is_placed:
-            unmatched.append((target, problem))
+            unmatched.append((target, problem or "no variant here has its settings"))
     return Placement(by_cell, tuple(unmatched))
 
 
@@ -264,17 +258,18 @@ def _source(records: StudyRecords, target: Target) -> _Source:
     return _Source(target, stated_settings, sourced, (*plan.deviations, *unstated), references, homes)
 
 
-def _homes(records: StudyRecords, source: _Source, variants: Sequence[int]) -> tuple[list[int], str]:
-    """Return the shown variants that a published value belongs to, and the problem if there are none."""
-    homes, problem = [], ""
-    for index in source.homes:
-        if index not in variants:
-            continue
-        if identity := _other_identity(records, index, source.stated_settings):
-            problem = problem or f"its {identity} is not run here"
-        else:
-            homes.append(index)
-    return homes, problem or "no variant here has its settings"
+def _match(records: StudyRecords, index: int, source: _Source) -> MatchedTarget:
+    """Return the published value as one of this variant."""
+    target = source.target
+    reasons = (*map(by_name, target.against), *_reasons(records, index, source))
+    if reasons:
+        return MatchedTarget(target, reasons)
+    deviations = _applied_deviations(records.configs[index], source)
+    statements: list[Statement] = [target] * bool(target.margin_reason)
+    statements += [deviation for deviation in deviations if deviation.of_config]
+    late = any(post_hoc(records, statement, [index]) for statement in statements)
+    late = late or is_redescribed(records, [target.metric], [index])
+    return MatchedTarget(target, (), deviations, late)
 
 
 def _other_identity(records: StudyRecords, index: int, stated_settings: Json) -> str:
@@ -423,7 +418,6 @@ def _differences_in_words(
     """
     if references:
         theirs = min(references, key=lambda fields: len(_differing_fields(ours, fields)))
-        differing = dict(differing)
         for path in _differing_fields(ours, theirs):
             if path not in known_paths:
                 differing[path] = f"{value_text(ours.get(path))}, not {value_text(theirs.get(path))}"

@@ -15,7 +15,6 @@ from recstudy.base.errors import ConfigError
 from recstudy.base.lazy import np, pd
 from recstudy.base.values import mean_of_all
 from recstudy.records.plans import FAMILY
-from recstudy.records.runs import Row
 from recstudy.records.study_schema import SearchRecord
 from recstudy.report.caveats import text_notes
 from recstudy.report.cells import cell_of
@@ -52,7 +51,7 @@ def trial_table(records: StudyRecords, search: SearchRecord) -> pd.DataFrame:
     """
     rows = []
     for trial in search.trials:
-        runs, _ = runs_of_trial(records, trial.variant)
+        runs, _ = records.split_runs(trial.variant)
         run = next((run for run in runs if not run.done), runs[0])
         facts = [trial.number, run.label, trial.params.get(FAMILY, ""), run.status, run.seed, runs[0].id]
         reached = run.stopped.score if run.stopped else None
@@ -61,12 +60,6 @@ def trial_table(records: StudyRecords, search: SearchRecord) -> pd.DataFrame:
         rows.append([*facts, trial.variant in records.synthetic, run.variant, reached, *values])
     table = pd.DataFrame(rows, columns=[*TRIAL, "reached", *search.objectives])
     return table.astype(dict.fromkeys(["reached", *search.objectives], float))
-
-
-def runs_of_trial(records: StudyRecords, index: int) -> tuple[list[Row], list[Row]]:
-    """Return the runs of a trial's variant: those of the search itself, and those with fresh seeds."""
-    runs, count = records.by_variant[index], records.search_run_count(index)
-    return runs[:count], runs[count:]
 
 
 def ranked(table: pd.DataFrame, objectives: Mapping[str, str]) -> pd.DataFrame:
@@ -152,7 +145,7 @@ class Best(TablePart):
         ]
         rows = []
         for trial, index in zip(trials["trial"], variants, strict=True):
-            own, fresh = runs_of_trial(records, index)
+            own, fresh = records.split_runs(index)
             missing_seeds = max(0, len(search.confirm.seeds) - len(fresh)) * (index in search.confirmed)
             cells = []
             for name in objectives:
@@ -162,7 +155,7 @@ class Best(TablePart):
                 # A computed count, such as parameters, needs no fresh seed.
                 runs, seeds_left = ([*own, *fresh], 0) if metric(name).computed else (fresh, missing_seeds)
                 cells.append(replace(cell_of(records, [index], name, runs), more_planned=seeds_left))
-            rows.append(TableRow(f"{trial}: {records.variants[index].label}", tuple(cells)))
+            rows.append(TableRow(f"{trial}: {records.variants[index].label}", cells))
         heads = [f"{metric(name).heading}, in the search" for name in objectives]
         heads += [
             metric(name).heading + ("" if metric(name).computed else ", fresh seeds") for name in self.metrics
@@ -176,9 +169,9 @@ class Best(TablePart):
         return TableData(
             self.name,
             self.heading,
-            tuple(heads),
-            tuple(rows),
+            heads,
+            rows,
             corner="trial",
             warnings=() if rows else ("no trial has finished yet",),
-            notes=tuple(notes),
+            notes=notes,
         )

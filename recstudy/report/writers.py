@@ -68,6 +68,7 @@ TEX |= {
     letter: rf"$\{name}$"
     for letter, name in zip("αβγδεζηθικλμνξπρστυφχψωΓΔΘΛΞΠΣΥΦΨΩ", GREEK.split(), strict=True)
 }
+TEX_TABLE = {ord(character): text for character, text in TEX.items()}
 
 
 def html(table: TableData, link: Callable[[Sequence[str]], str] | None = None) -> Markup:
@@ -87,9 +88,7 @@ def markdown(table: TableData) -> str:
 
 def md(words: object) -> str:
     """Return Markdown that shows the words as they are, in one line."""
-    escaped = "".join(
-        "\\" + character if character in "\\`*_[]|~#$!" else character for character in str(words)
-    )
+    escaped = re.sub(r"[\\`*_\[\]|~#$!]", r"\\\g<0>", str(words))
     return " ".join(escaped.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").split())
 
 
@@ -216,7 +215,7 @@ def _pages(table: TableData, limit: int, lines: int) -> list[TableData]:
             used_lines = 0
         parts[-1].append(row)
         used_lines += height
-    return [replace(table, rows=tuple(rows)) for rows in parts]
+    return [replace(table, rows=rows) for rows in parts]
 
 
 def sentence(title: str, finding: str = "") -> str:
@@ -241,7 +240,7 @@ def tex(text: str) -> str:
         '"', "\N{RIGHT DOUBLE QUOTATION MARK}"
     )
     text = COUNT.sub(lambda count: f"{int(count[0]):,}", text)
-    escaped = " ".join("".join(TEX.get(character, character) for character in text).split())
+    escaped = " ".join(text.translate(TEX_TABLE).split())
     escaped = re.sub(r"(?<![\w-])-(?=\d)", "$-$", re.sub("-(?=-)", "-{}", escaped))
     return re.sub(r"(?<![\w.])(\d(?:\.\d+)?)e(-?)0*(\d{1,3})\b", r"\1$\\times10^{\2\3}$", escaped)
 
@@ -255,7 +254,7 @@ def breakable(text: str, longest: int = 20) -> str:
 
 
 def label(name: str) -> str:
-    return "".join(character if character.isalnum() else "-" for character in name)
+    return re.sub(r"[\W_]", "-", name)
 
 
 def _finished_sentence(note: str) -> str:

@@ -32,7 +32,7 @@ from recstudy.report import (
     check_report,
 )
 from recstudy.report.blocks import blocks_of
-from recstudy.report.contrasts import check_claim
+from recstudy.report.contrasts import Comparison
 from recstudy.report.names import setting_name
 from recstudy.study.budget import Budget
 from recstudy.study.design import MOST_RUNS, Changes, Variant
@@ -345,7 +345,7 @@ def make_plan(
             fields = [flatten(config.values) for config in plan.configs]
             blocks = blocks_of(records, fields, study.blocks)
             for claim in claims:
-                check_claim(claim, records, fields, blocks)
+                Comparison(claim, records, fields, blocks).check()
         return plan
 
 

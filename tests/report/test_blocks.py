@@ -67,7 +67,7 @@ def test_a_claim_over_blocks_is_about_their_average_and_says_so(tmp_path):
     """`Worse than dataset MNIST, method CNN: dataset CIFAR-10, method CNN -22.91` was said across data sets."""
     (row,) = claimed(tmp_path / "r", EQUAL, CLAIM)
 
-    assert (row.verdict, row.marks) == (Verdict.SUPPORTED, ("these 3 data sets",))
+    assert (row.verdict, row.marks) == (Verdict.SUPPORTED, ["these 3 data sets"])
     assert row.estimate.value == pytest.approx(1.0, abs=0.1)
     assert [words for words, _ in row.in_blocks] == list(LEVELS)
     assert [answer.estimate.value for _, answer in row.in_blocks] == pytest.approx([1.0, 1.1, 0.9], abs=0.3)
@@ -176,7 +176,7 @@ def test_effects_are_averaged_over_blocks_and_blocks_have_no_effect(tmp_path):
     records = read(tmp_path / "r", EQUAL, report=[Effects(metric="accuracy")])
     (row,) = rows_of(records)
 
-    assert (row.label, row.marks) == ("method", ("these 3 data sets",))
+    assert (row.label, row.marks) == ("method", ["these 3 data sets"])
     assert row.estimate.value == pytest.approx(1.0, abs=0.1)
 
 

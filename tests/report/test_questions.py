@@ -37,7 +37,7 @@ from recstudy.records.study_schema import VariantRecord
 from recstudy.recursive import Digits, RunConfig, TrainConfig, ViTRM
 from recstudy.report import Differences, Effects
 from recstudy.report.cells import cell
-from recstudy.report.contrasts import weights_each
+from recstudy.report.contrasts import Comparison
 from recstudy.report.family import family
 from recstudy.report.findings import claim_text
 from recstudy.report.study_records import load_study
@@ -134,7 +134,7 @@ def test_runs_that_are_left_or_lost_leave_a_claim_open(tmp_path):
         (Reason.RUNS_LOST,),
         None,
     )
-    assert failed_row.loss_reasons == ("4 steps, seed 0: diverged", "4 steps, seed 1: failed: code")
+    assert failed_row.loss_reasons == ["4 steps, seed 0: diverged", "4 steps, seed 1: failed: code"]
 
 
 def test_no_run_and_one_seed_decide_nothing(tmp_path):
@@ -406,10 +406,10 @@ def test_an_effect_with_a_lost_run_is_undecided(tmp_path):
     )
 
     assert {row.verdict for row in effect_table.rows} == {Verdict.UNDECIDED}
-    assert effect_table.rows[0].loss_reasons == (
+    assert effect_table.rows[0].loss_reasons == [
         "a 1, b 0, seed 1: failed: code",
         "a 1, b 1, seed 1: failed: code",
-    )
+    ]
 
 
 @pytest.mark.parametrize(
@@ -505,15 +505,15 @@ def test_a_claim_rests_on_no_leak_and_counts_a_run_under_two_labels_once():
     claim = Claim("x", lower={"variant": "c"}, higher={}, metric="rouge_l")
     variants = [VariantRecord(label=label) for label in "abc"]
 
-    assert weights_each(claim, variants, [{"at": 0}, {"at": 0}, {"at": 2}]) == [
+    assert Comparison(claim, variants, [{"at": 0}, {"at": 0}, {"at": 2}]).contrasts() == [
         ((), {0: {"rouge_l": 0.5}, 2: {"rouge_l": -0.5}})
     ]
     with pytest.raises(ConfigError, match="is about 'c', which leaks: choose other variants"):
-        weights_each(
+        Comparison(
             claim,
             [*variants[:2], replace(variants[2], leaks=True)],
             [{"at": position} for position in range(3)],
-        )
+        ).contrasts()
 
 
 @pytest.mark.parametrize(

@@ -189,5 +189,5 @@ def test_the_table_shows_the_score_of_the_search_that_orders_it(tmp_path):
 
     table = make_table(records, Best(metrics=("top1_accuracy",)))
 
-    assert table.columns == ("Top-1 accuracy (%), in the search", "Top-1 accuracy (%), fresh seeds")
+    assert table.columns == ["Top-1 accuracy (%), in the search", "Top-1 accuracy (%), fresh seeds"]
     assert [row.cells[0].value for row in table.rows] == [85.0, 80.0, 75.0, 70.0, 65.0]

@@ -355,7 +355,7 @@ def test_a_metric_that_is_described_anew_marks_differences_too(plan_at):
     with records.study_modules():
         (part,) = (part for part in parts_of(records) if isinstance(part, Differences))
         (difference,) = family(records, part).rows
-    assert difference.marks == ("post hoc",)
+    assert difference.marks == ["post hoc"]
 
 
 def test_descriptions_of_a_plan_without_their_dates_are_from_before(plan_at, results):

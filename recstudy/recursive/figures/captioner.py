@@ -88,7 +88,7 @@ class CaptionFigure(FigurePart, OfVariants):
                 notes.append(f"{run.label}: the image of test row {trace.row} was not saved")
         if not traces:
             place = f" (example {self.example})" if self.example else ""
-            labels = join_labels([records.variants[index].label for index in records.chosen(self.where)])
+            labels = join_labels(records.labels(records.chosen(self.where)))
             notes.append(f"no finished run saved the {self.array_title} of a caption{place}: {labels}")
         data = data.reindex(columns=[*RUN_COLUMNS, *self.columns, "synthetic", "_image"])
         data.attrs = {"notes": notes, "caption": texts[0], "words": texts[1]}
@@ -428,7 +428,7 @@ class ExpertLoad(FigurePart, OfExperts):
         if self.example is not None:
             file, traced_runs = TRACE, first_runs(records, self.where, TRACE)
             runs = {index: run for index, run in traced_runs.items() if index in runs}
-        without_experts = [records.variants[index].label for index in variants if index not in runs]
+        without_experts = records.labels(index for index in variants if index not in runs)
         read = partial(_read_load, example=self.example)
         loads, notes = read_runs(records, self.where, file, read, runs=runs)
         if without_experts:

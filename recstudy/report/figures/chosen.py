@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from recstudy.base.lazy import pd
 from recstudy.evidence import Kind
@@ -28,11 +27,6 @@ def run_columns(records: StudyRecords, run: Row) -> Json:
         "synthetic": run.variant in records.synthetic,
         "data": records.variants[run.variant].data,
     }
-
-
-def comparable(records: StudyRecords, levels: dict[str, Any]) -> list[int]:
-    """Return the variants at these levels, without models that were given the answer."""
-    return [index for index in records.chosen(levels) if not records.leaks(index)]
 
 
 def ranked(data: pd.DataFrame, name: str) -> pd.DataFrame:

@@ -19,7 +19,7 @@ from recstudy.records.runs import Row
 from recstudy.report.caveats import leaky_notes
 from recstudy.report.cells import Cell, cell
 from recstudy.report.family import published_answers
-from recstudy.report.figures.chosen import MAX_CURVES, comparable, ranked
+from recstudy.report.figures.chosen import MAX_CURVES, ranked
 from recstudy.report.fits import weighted_mean
 from recstudy.report.look import (
     GREY,
@@ -119,7 +119,7 @@ class Curve(FigurePart, OfVariants, BesidePublished):
     def points(self, records: StudyRecords) -> Points:
         """Return the variants at each point. Several variants at one point are pooled."""
         points = Points()
-        for index in comparable(records, self.where):
+        for index in self.comparable(records):
             line = level_words(self.by, records.level(index, self.by)) if self.by else metric(self.y).title
             for x, name in self._positions(records, index).items():
                 points.setdefault((line, x, name), []).append(index)

@@ -12,16 +12,15 @@ from typing import NamedTuple
 
 from recstudy.base.lazy import go, pd
 from recstudy.programs.settings import doubling_counts
-from recstudy.report.caveats import caption_facts, leaky_notes, warnings
+from recstudy.report.caveats import caption_facts, leaky_notes
 from recstudy.report.cells import cell, cell_of_values
-from recstudy.report.figures.chosen import comparable
 from recstudy.report.figures.curve import Curve, Points
 from recstudy.report.fits import scored_runs, spread_notes
 from recstudy.report.names import at_depth, metric
 from recstudy.report.parts import PARTS, BesidePublished, OfVariants, TablePart
 from recstudy.report.study_records import StudyRecords
 from recstudy.report.table import TableData, TableRow
-from recstudy.report.targets import deviation_notes, match_targets, unmatched_notes
+from recstudy.report.targets import deviation_notes, match_targets
 
 TRAJECTORIES, COPIES = "most confident of noisy trajectories", "vote of symmetric copies"
 SCORE = "exact_accuracy"
@@ -73,7 +72,7 @@ class Effort(Curve):
     default_title = "Exact accuracy against FLOPs at test, same weights"
 
     def points(self, records: StudyRecords) -> Points:
-        variants, points = comparable(records, self.where), Points()
+        variants, points = self.comparable(records), Points()
         for index in variants:
             for way, _, gflops, measured in budgets(records, index):
                 line = way if len(variants) == 1 else f"{records.variants[index].label}, {way}"
@@ -113,9 +112,9 @@ class Budgets(TablePart, OfVariants, BesidePublished):
             name=self.name,
             title=self.heading,
             columns=("GFLOP/puzzle", metric(SCORE).heading),
-            rows=tuple(rows),
+            rows=rows,
             corner="method",
-            warnings=(*warnings(records), *leaky_notes(records, variants)),
-            notes=(*deviation_notes(matches), *spread, *unmatched_notes(placement)),
+            warnings=leaky_notes(records, variants),
+            notes=(*deviation_notes(matches), *spread, *placement.notes),
             **caption_facts(records, variants),
         )

@@ -204,7 +204,7 @@ class Replications(Forest):
     def data(self, records: StudyRecords) -> pd.DataFrame:
         """Return the rows of the cell, with the study's finished runs that compare with the published one."""
         target = _published_target(self.cell)
-        placement = match_targets(records, [target], range(len(records.variants)), [target.metric])
+        placement = match_targets(records, [target], records.indices, [target.metric])
         ours = []
         for (index, name), matches in placement.matches.items():
             # reasons say why a variant does not compare with the published number

@@ -9,7 +9,7 @@ from recstudy.base.lazy import go, pd
 from recstudy.report.caveats import leaky_notes
 from recstudy.report.cell_text import cell_text, printed_value
 from recstudy.report.cells import cell
-from recstudy.report.figures.chosen import comparable, ranked
+from recstudy.report.figures.chosen import ranked
 from recstudy.report.figures.curve import point_row
 from recstudy.report.look import escape, metric_label, ordered, share_map
 from recstudy.report.names import axis_title, metric, quantity, value_text
@@ -41,7 +41,7 @@ class HeatMap(FigurePart, OfVariants):
 
         Models that were given the answer are left out.
         """
-        variants = comparable(records, self.where)
+        variants = self.comparable(records)
         cells: dict[tuple[Any, Any], list[int]] = {}  # (level of x, level of y) -> variants
         for index in variants:
             cells.setdefault((records.level(index, self.x), records.level(index, self.y)), []).append(index)
@@ -53,7 +53,7 @@ class HeatMap(FigurePart, OfVariants):
                 numbers = {**point_row(mean), "said": cell_text(mean), "_color": printed_value(mean)}
                 rows.append({"x": x, "y": y, **numbers})
         data = pd.DataFrame(rows, columns=COLUMNS)
-        notes = list(leaky_notes(records, records.chosen(self.where), is_shown=False))
+        notes = leaky_notes(records, records.chosen(self.where), is_shown=False)
         if len(variants) > len(data):
             notes.append(f"each cell pools {len(variants) / len(data):.3g} variants")
         if unfinished_cells := data["value"].isna().sum():

@@ -104,7 +104,7 @@ class LearningCurves(FigurePart):
         data["average"] = data.groupby(["metric", "variant"])["mean"].transform(moving_average, self.window)
         selected = Counter((row.variant, row.selected.number) for row in records.rows if row.done)
         data["selected"] = [selected[key] for key in zip(data["variant"], data["epoch"], strict=True)]
-        data["label"] = [records.variants[index].label for index in data["variant"]]
+        data["label"] = records.labels(data["variant"])
         data["synthetic"] = data["variant"].isin(records.synthetic)
         data["_named"] = data["variant"].isin(bright_variants)
         return data[[*COLUMNS, "_named"]].rename(columns={"epoch": records.program.step_name})

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from recstudy.base.lazy import go, pd
 from recstudy.base.values import is_number
@@ -12,8 +11,8 @@ from recstudy.records import Json
 from recstudy.report.blocks import block_words
 from recstudy.report.caveats import leaky_notes
 from recstudy.report.cell_text import number_content, printed_value
-from recstudy.report.cells import Cell, cell, weighted_cell
-from recstudy.report.figures.chosen import comparable, cut_note, ranked
+from recstudy.report.cells import Cell, cell, rank, weighted_cell
+from recstudy.report.figures.chosen import cut_note, ranked
 from recstudy.report.figures.curve import point_row
 from recstudy.report.figures.forest import HEADING, draw_rows
 from recstudy.report.look import ordered
@@ -52,12 +51,12 @@ class Means(FigurePart, OfMetric, OfVariants):
         """Return a row per level of each factor, or per variant. Models that were given the answer are left
         out.
         """
-        variants = comparable(records, self.where)
+        variants = self.comparable(records)
         blocks = dict.fromkeys(records.blocks[index] for index in variants)
         rows: list[Json] = []
         if not self.axes:
             cells = {index: cell(records, [index], self.metric) for index in variants}
-            for index in best_first(cells)[:MAX_ROWS]:
+            for index in sorted(cells, key=lambda index: rank(cells[index]))[:MAX_ROWS]:
                 rows.append({**row_of(cells[index]), "level": records.variants[index].label, "settings": 1})
         elif len(self.axes) == 1 and 1 < len(blocks) <= FEW_BLOCKS:
             for block in blocks:
@@ -69,7 +68,7 @@ class Means(FigurePart, OfMetric, OfVariants):
                 rows += self._levels(records, variants, axis)
         data = pd.DataFrame(rows, columns=COLUMNS)
         data = data.astype(dict.fromkeys(("value", "low", "high", "_dot"), float))
-        notes = list(leaky_notes(records, records.chosen(self.where), is_shown=False))
+        notes = leaky_notes(records, records.chosen(self.where), is_shown=False)
         if unfinished_rows := data["value"].isna().sum():
             notes.append(f"{unfinished_rows} of {plural(len(data), 'row')} have no finished run")
         data.attrs["notes"] = [*notes, *cut_note(records, 0 if self.axes else len(variants), MAX_ROWS)]
@@ -134,7 +133,7 @@ class Means(FigurePart, OfMetric, OfVariants):
             weights = {indices[setting]: 1 / len(settings) for setting in settings}
             cells[level] = weighted_cell(records, weights, self.metric)
         order = ordered(cells)
-        order = order if all(map(is_number, order)) else best_first(cells)
+        order = order if all(map(is_number, order)) else sorted(cells, key=lambda level: rank(cells[level]))
         return [
             {**row_of(cells[level]), "factor": axis, "level": level, "settings": len(settings)}
             for level in order
@@ -146,8 +145,3 @@ def row_of(point: Cell) -> Json:
     text, is_split = "".join(map(str, number_content(point))), point.estimate.why is Why.SPLIT
     row = {**point_row(point), "factor": "", "block": "", "_text": text}
     return {**row, "_dot": printed_value(point), "_is_split": is_split}
-
-
-def best_first(cells: Mapping[Any, Cell]) -> list[Any]:
-    """Return the keys of the cells from the best mean down, and last those without a mean."""
-    return sorted(cells, key=lambda key: (cells[key].value is None, -cells[key].score))

@@ -12,7 +12,6 @@ from recstudy.base.errors import ConfigError
 from recstudy.base.lazy import go, np, pd, px
 from recstudy.evidence import holm
 from recstudy.report.cells import cell
-from recstudy.report.figures.chosen import comparable
 from recstudy.report.look import SCREEN
 from recstudy.report.names import join_labels, metric, plural
 from recstudy.report.parts import PARTS, FigurePart, OfMetric, OfVariants
@@ -36,7 +35,7 @@ class Ranks(FigurePart, OfMetric, OfVariants):
     def data(self, records: StudyRecords) -> pd.DataFrame:
         """Return a row per method: its mean rank, and the methods from which it does not differ."""
         means: dict[str, dict[object, float | None]] = {}
-        for index in comparable(records, self.where):
+        for index in self.comparable(records):
             value = cell(records, [index], self.metric).value
             means.setdefault(records.methods[index], {})[records.blocks[index]] = value
         blocks = list(dict.fromkeys(block for of_method in means.values() for block in of_method))

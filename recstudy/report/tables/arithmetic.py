@@ -101,10 +101,10 @@ class Arithmetic(BesidePublished):
             self.name,
             self.heading,
             COLUMNS,
-            tuple(claim.row for claim in claims),
+            [claim.row for claim in claims],
             corner="statement",
             caption=caption,
-            notes=tuple(notes),
+            notes=notes,
             kinds={"note": "prose"},
         )
         return RenderedPart(

@@ -20,7 +20,7 @@ from recstudy.evidence import Kind, Question, Weighted, answer, contrast, holm, 
 from recstudy.papers import Target
 from recstudy.records import Json
 from recstudy.report.caveats import interim_words
-from recstudy.report.cells import NONE, Cell, cell
+from recstudy.report.cells import BEST, NONE, TIED, UNTESTED, Cell, cell
 from recstudy.report.fits import is_within_seeds, weighted_mean, within_seeds
 from recstudy.report.names import improved_metric, metric, number, value_text
 from recstudy.report.reasons import LEAK
@@ -31,7 +31,7 @@ ZERO = "no percentage of a score of 0 or less"
 NO_COUNTERPART = "no variant to compare it with"
 
 
-def mark_best_cells(cells: Sequence[Cell]) -> tuple[Cell, ...]:
+def mark_best_cells(cells: Sequence[Cell]) -> list[Cell]:
     """Mark the best cells of each metric."""
     result = list(cells)
     # a model that was given the answer leaks, so that its score compares with no other
@@ -43,14 +43,14 @@ def mark_best_cells(cells: Sequence[Cell]) -> tuple[Cell, ...]:
         if metric(name).better is None or len(compared) < 2:
             continue
         flags, tested = _find_best(name, [cells[position] for position in compared])
-        # if all cells are equally good, none is marked and a note says so (tied_notes)
-        all_best = all(flags)
+        # if all cells are equally good, a note says so (tied_notes); single runs have no test
+        are_tied = all(tested) or not any(cells[position].has_spread for position in compared)
         for position, is_best, is_tested in zip(compared, flags, tested, strict=True):
-            is_tied = is_best and is_tested
-            if all_best:  # single runs have no test
-                is_tied = all(tested) or not any(cells[place].has_spread for place in compared)
-            result[position] = replace(cells[position], best=is_best and not all_best, tied=is_tied)
-    return tuple(result)
+            mark = (BEST if is_tested else UNTESTED) if is_best else ""
+            if all(flags):
+                mark = TIED if are_tied else ""
+            result[position] = replace(cells[position], mark=mark)
+    return result
 
 
 def _find_best(name: str, cells: Sequence[Cell]) -> tuple[list[bool], list[bool]]:
@@ -102,19 +102,18 @@ def _mean(candidate: Cell) -> Weighted:
     )
 
 
-def tied_notes(cells: Sequence[Cell]) -> tuple[str, ...]:
+def tied_notes(cells: Sequence[Cell]) -> list[str]:
     """Return a note on the metrics without a significant difference, in the whole table or in a part."""
     best_metrics = {marked_cell.metric for marked_cell in cells if marked_cell.best}
-    all_tied = (cell for cell in cells if cell.tied and not cell.best)
-    tied_metrics = dict.fromkeys(cell.metric for cell in all_tied if cell.has_spread)
+    tied_metrics = dict.fromkeys(cell.metric for cell in cells if cell.mark == TIED and cell.has_spread)
     names = [
         f"{metric(name).title}{' (in a part of the table)' if name in best_metrics else ''}"
         for name in tied_metrics
     ]
     if not names:
-        return ()
+        return []
     interim = interim_words(cells[0].records)
-    return (f"no significant difference between variants by {'; '.join(names)}{interim and f' ({interim})'}",)
+    return [f"no significant difference between variants by {'; '.join(names)}{interim and f' ({interim})'}"]
 
 
 def improvement_cell(
@@ -187,7 +186,7 @@ def _ratio_problem(row: Cell, base: Cell | None) -> str:
     return ZERO if row.value is not None and row.value <= 0 else ""
 
 
-def improvement_notes(metrics: Sequence[str], improvement: Json) -> tuple[str, ...]:
+def improvement_notes(metrics: Sequence[str], improvement: Json) -> list[str]:
     """Return a note that defines the relative improvements of a table, if it has any."""
     titles = [metric(name).title for name in metrics if improved_metric(name)]
     ours = ", ".join(map(value_text, improvement.values()))
@@ -195,4 +194,4 @@ def improvement_notes(metrics: Sequence[str], improvement: Json) -> tuple[str, .
         f"improvement of {ours} over the row, in percent of the row's score; no interval if that score may be"
         " 0"
     )
-    return (f"{', '.join(titles)}: {explanation}",) if titles else ()
+    return [f"{', '.join(titles)}: {explanation}"] if titles else []

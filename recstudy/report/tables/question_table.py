@@ -104,7 +104,7 @@ def table_of(records: StudyRecords, part: QuestionPart, questions: Family) -> Ta
         part.name,
         part.heading,
         (head, *COLUMNS[1:3], size, *COLUMNS[4:]),
-        tuple(table_rows),
+        table_rows,
         corner="effect" if is_factorial else LABELS[type(part)],
         caption=join_texts(*caption),
         study_notes=(*facts["study_notes"], *([tests] if has_tests else [])),

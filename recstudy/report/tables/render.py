@@ -23,7 +23,7 @@ from recstudy.report.cell_text import (
     number_content,
     seeds_counted,
 )
-from recstudy.report.cells import Cell, commit_words, rank_rows
+from recstudy.report.cells import UNTESTED, Cell, commit_words, rank_rows
 from recstudy.report.family import published_answers
 from recstudy.report.names import (
     DASH,
@@ -82,7 +82,7 @@ def lay_out(table: TableData) -> TableData:
         if by_row and row.cells:
             entries.append(TableEntry(next(iter(counts), DASH)))
         label = row.label if table.has_labels or not entries else entries.pop(0).text
-        rows.append(TableRow(label, tuple(entries)))
+        rows.append(TableRow(label, entries))
     corner, *settings = [*[table.corner] * table.has_labels, *map(settings_title, table.settings)]
     notes = [f"[{position}] not comparable: {'; '.join(why)}" for position, why in enumerate(reasons, 1)]
     kinds = {}
@@ -93,7 +93,7 @@ def lay_out(table: TableData) -> TableData:
         table,
         corner=corner,
         columns=(*settings, *columns, *["n"] * by_row),
-        rows=tuple(rows),
+        rows=rows,
         notes=(*table.notes, *margin_notes(table.cells), *notes),
         kinds=kinds,
         expendable=expendable,
@@ -125,13 +125,12 @@ def split_labels(table: TableData) -> TableData:
         or [", ".join(parts) for parts in words] != [row.label for row in rows]
     ):
         return table
-    levels = iter([tuple((value_text(variant.levels[axis]),) for axis in axes) for variant in variants])
+    levels = iter([[[value_text(variant.levels[axis])] for axis in axes] for variant in variants])
     split_rows = [replace(row, settings=next(levels)) if row.cells else row for row in table.rows]
-    settings = tuple((axis,) for axis in axes)
-    return replace(table, rows=tuple(split_rows), settings=settings, has_labels=False)
+    return replace(table, rows=split_rows, settings=[[axis] for axis in axes], has_labels=False)
 
 
-def _readable_units(table: TableData) -> tuple[list[float], list[str], tuple[str, ...]]:
+def _readable_units(table: TableData) -> tuple[list[float], list[str], list[str]]:
     """Return a factor and the head of each column, and the heads of the costs.
 
     FLOPs get a unit that gives 1 to 1,000, unless the column has published values.
@@ -149,7 +148,7 @@ def _readable_units(table: TableData) -> tuple[list[float], list[str], tuple[str
         # costs without published values are left out first, the last one before the others
         if definition.computed or definition.timed:
             costs.insert(len(costs) * has_published, head)
-    return factors, heads, tuple(costs)
+    return factors, heads, costs
 
 
 def cell_entry(cell: Cell, content: Content) -> TableEntry:
@@ -178,7 +177,7 @@ def seeds_text(runs: Sequence[Row]) -> str:
     return "; ".join([f"seed{'s' * (len(seeds) > 1)} {', '.join(seeds)}", *commits])
 
 
-def settings_title(fields: tuple[str, ...]) -> str:
+def settings_title(fields: Sequence[str]) -> str:
     """Return the head of a column of settings: `high/middle/low cycles`, or `weights/tuned`.
 
     If the names of several fields end in the same word, it is written once, at the end.
@@ -265,7 +264,7 @@ def _deviations(cell: Cell) -> str:
 
 def table_shown(table: TableData) -> RenderedPart:
     """Return the rendered part: the table, its finding and its CSV."""
-    page = table if table.has_order else replace(table, rows=tuple(rank_rows(table.rows)))
+    page = table if table.has_order else replace(table, rows=rank_rows(table.rows))
     return RenderedPart(table.name, finding(table), table=lay_out(split_labels(page)), csv=csv_text(table))
 
 
@@ -322,7 +321,7 @@ def leaders(table: TableData) -> tuple[list[tuple[str, Cell]], bool]:
     for row in table.rows:
         group = group if row.cells else row.label
         for column, cell in zip(table.columns, row.cells, strict=False):
-            if (cell.best or cell.tied) and not metric(cell.metric).computed:
+            if cell.mark and not metric(cell.metric).computed:
                 heads = ("", metric(cell.metric).heading)
                 marked.append(([part for part in (row.label, column, group) if part not in heads], cell))
     metrics = {cell.metric for _, cell in marked}
@@ -343,10 +342,11 @@ def finding(table: TableData) -> str:
         return ""
     name = cells[0][1].metric
     best = [label for label, cell in cells if cell.best]
-    all_tied = all(cell.tied for _, cell in cells)
     if not best and not any(cell.has_spread for _, cell in cells):
         return ""  # nothing is tested
     if not best:
         return f"no significant difference by {inline(name)}"
-    tie = f" ({'tie' if all_tied else 'not all tested'})" * (is_single and len(best) > 1)
+    tie = f" ({'not all tested' if UNTESTED in {cell.mark for _, cell in cells} else 'tie'})" * (
+        is_single and len(best) > 1
+    )
     return f"best by {inline(name)}: {join_labels(best, ' and ', LEADERS)}{tie}"

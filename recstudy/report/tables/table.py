@@ -44,7 +44,7 @@ from recstudy.report.tables.comparisons import (
     mark_best_cells,
     tied_notes,
 )
-from recstudy.report.targets import Placement, deviation_notes, match_targets, unmatched_notes
+from recstudy.report.targets import Placement, deviation_notes, match_targets
 
 BAND = 0.1  # costs up to a tenth above the least of a group count as equal to it
 
@@ -101,6 +101,11 @@ class Table(TablePart, OfVariants, BesidePublished):
         layout = f"by {axes}" if axes else "of each variant"
         return self.title or f"{words} {layout}"
 
+    @property
+    def is_crossed(self) -> bool:
+        """Whether it shows one metric by two axes."""
+        return self.rows is not None and self.columns is not None
+
     def __post_init__(self) -> None:
         crossed = self.rows is not None or self.columns is not None
         for field in ("group", "settings", "improvement", "ranked"):
@@ -130,36 +135,35 @@ class Table(TablePart, OfVariants, BesidePublished):
         variants = records.chosen(self.where)
         metrics, warned = metrics_of(records, self, variants)
         spec = replace(self, metrics=metrics)
-        notes = list(improvement_notes(metrics, spec.improvement))
+        notes = improvement_notes(metrics, spec.improvement)
         if cost := find_metric(spec.group or ""):
             limit = f"at most {100 * BAND:g} % above the least of the group"
             notes.insert(0, f"grouped by {cost.heading}: {limit}; the best is marked in each group")
-        crossed = spec.rows is not None and spec.columns is not None
         if spec.across:
             variants, unmeasured_notes = select_measured(records, variants, metrics)
             notes += unmeasured_notes
         placement = match_targets(records, spec.targets, variants, metrics)
-        warned = [*leaky_notes(records, variants, is_shown=not crossed), *warned]
-        if crossed:
+        warned = [*leaky_notes(records, variants, is_shown=not spec.is_crossed), *warned]
+        if spec.is_crossed:
             # a cell averages its variants, and a leaky one must not enter a mean
             variants = [index for index in variants if not records.leaks(index)]
             warned += _pooling_warning(records, spec, variants)
             columns, rows = _cross_axes(records, spec, variants, placement)
             corner = f"{axis_title(spec.rows)}, by {axis_title(spec.columns)}"
         elif spec.across:
-            columns, corner = tuple(records.variants[index].label for index in variants), "metric"
+            columns, corner = records.labels(variants), "metric"
             rows = []
             for name in metrics:
-                metric_cells = tuple(cell(records, [index], name, placement) for index in variants)
+                metric_cells = [cell(records, [index], name, placement) for index in variants]
                 rows.append(TableRow(metric(name).heading, metric_cells))
         else:
-            columns = tuple(metric(name).heading for name in metrics)
+            columns = [metric(name).heading for name in metrics]
             corner = corner_of(records, variants, spec.group or "")
             rows = (_group_rows if spec.group else _list_rows)(records, spec, variants, placement)
         rows = rows if spec.group else mark_best_rows(records, spec, variants, rows)
         rows_with_items = with_items(records, rows)
         facts = caption_facts(records, variants)
-        if crossed:
+        if spec.is_crossed:
             title = f"{metric(metrics[0]).heading} by {axis_title(spec.columns)}"
             facts["caption"] = join_texts(title, facts["caption"])
         cells = [cell for row in rows_with_items for cell in row.cells]
@@ -173,7 +177,7 @@ class Table(TablePart, OfVariants, BesidePublished):
             *spread_notes(records, variants, metrics),
             *damage_notes(cells),
             *dict.fromkeys(f"± of published values: {note}" for note in spread_texts),
-            *unmatched_notes(placement),
+            *placement.notes,
         ]
         return TableData(
             spec.name,
@@ -181,12 +185,15 @@ class Table(TablePart, OfVariants, BesidePublished):
             columns,
             rows_with_items,
             corner,
-            beneath=crossed or spec.across,
-            warnings=tuple(warned),
-            notes=tuple(notes),
-            settings=tuple(tuple(map(setting_name, _fields(setting))) for setting in spec.settings),
+            beneath=spec.is_crossed or spec.across,
+            warnings=warned,
+            notes=notes,
+            settings=[[*map(setting_name, _fields(setting))] for setting in spec.settings],
             has_labels=not (spec.split and spec.settings),
-            has_order=crossed or spec.across or spec.ranked is not None or has_order(records, spec, variants),
+            has_order=spec.is_crossed
+            or spec.across
+            or spec.ranked is not None
+            or has_order(records, spec, variants),
             **facts,
         )
 
@@ -207,7 +214,7 @@ def metrics_of(
     names = dict.fromkeys(chain(*matches.values()))
     names_shown = [name for name in names if name in measured] if spec.across and measured else list(names)
     unmatched = [f"no run has a metric {name} yet" for name, columns in matches.items() if not columns]
-    if not names_shown and spec.rows is not None and spec.columns is not None:
+    if not names_shown and spec.is_crossed:
         raise NotYetError(f"table {spec.name!r} has nothing to show: {', '.join(unmatched)}")
     return tuple(names_shown), unmatched
 
@@ -227,7 +234,7 @@ def select_measured(
         }
         if names or not runs:
             included.append(index)
-    labels = [records.variants[index].label for index in variants if index not in included]
+    labels = records.labels(index for index in variants if index not in included)
     return included, [f"left out, because they lack these metrics: {', '.join(labels)}"] * bool(labels)
 
 
@@ -258,11 +265,10 @@ def _list_rows(
             for name in spec.metrics
         ]
         settings = [
-            tuple(_setting_word(records, index, path) for path in _fields(setting))
-            for setting in spec.settings
+            [_setting_word(records, index, path) for path in _fields(setting)] for setting in spec.settings
         ]
         label = label_in_group(records, index, spec.group or "")
-        rows.append(TableRow(label, tuple(cells), tuple(settings)))
+        rows.append(TableRow(label, cells, settings))
     return rank_rows(rows) if spec.ranked else rows
 
 
@@ -302,7 +308,7 @@ def _group_rows(
 
 def _cross_axes(
     records: StudyRecords, spec: Table, variants: Sequence[int], placement: Placement
-) -> tuple[tuple[str, ...], list[TableRow]]:
+) -> tuple[list[str], list[TableRow]]:
     """Return the columns and rows of the papers' layout.
 
     The first metric is shown by two axes. The other metrics, such as parameters and FLOPs, follow for each
@@ -319,8 +325,8 @@ def _cross_axes(
         cells = [cell(records, places.get(column, []), first_metric, placement) for column in columns]
         row_variants = sorted(chain(*places.values()))
         cells += [cell(records, row_variants, name, placement) for name in other_metrics]
-        table_rows.append(TableRow(value_text(row), tuple(cells)))
-    return (*map(value_text, columns), *(metric(name).heading for name in other_metrics)), table_rows
+        table_rows.append(TableRow(value_text(row), cells))
+    return [*map(value_text, columns), *(metric(name).heading for name in other_metrics)], table_rows
 
 
 # ---------------------------------------------------------------------------------------------- best cells
