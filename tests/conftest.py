@@ -12,6 +12,7 @@ import pytest
 from disks import Disk
 from hypothesis import settings
 from objects import ObjectStore, serving
+from shell import Shell
 
 from recstudy.cli import main
 from recstudy.cli import study as study_command
@@ -93,6 +94,12 @@ def uri(request: pytest.FixtureRequest, tmp_path: Path, object_store: ObjectStor
 def results(tmp_path: Path) -> Results:
     """An empty results folder."""
     return Results(tmp_path / "results").create()
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    """Types commands of the tiny study."""
+    return Shell(tmp_path)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from processes import run_python
 
 from recstudy.records import (
     Failure,
@@ -279,8 +280,7 @@ def test_leftovers_of_a_killed_clean_go_with_the_next(results, typed):
         "shutil.rmtree = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)\n"
         "main(['clean', sys.argv[1], '--orphans', '--yes'])"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(results.root)], capture_output=True, check=False)
-    assert done.returncode == -signal.SIGKILL
+    run_python("-c", code, results.root, code=-signal.SIGKILL)
     (left,) = results.root.glob("runs/.orphan.*.tmp")
     assert (
         reclaimable_files(results)[str(left.relative_to(results.root))][1]

@@ -1,10 +1,9 @@
 import json
-import subprocess
-import sys
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from processes import run_python
 
 from recstudy.base.errors import ConfigError
 from recstudy.plugins import Registry
@@ -125,9 +124,9 @@ def test_a_device_says_how_many_gpus_ray_gives():
 )
 def test_an_import_loads_nothing_that_it_does_not_need(modules, absent):
     code = f"import sys, {modules}; print(*sys.modules)"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    loaded_modules = run_python("-c", code).stdout.split()
 
-    assert not absent & set(loaded.split())
+    assert not absent & {*loaded_modules}
 
 
 def test_workers_are_a_number():

@@ -5,11 +5,11 @@ the container.
 import re
 import runpy
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from processes import RECSTUDY, run_python
 
 from recstudy import Search, cli
 from recstudy.base.errors import EXIT_CODES, FAILURES
@@ -63,15 +63,8 @@ def commands(page: Path) -> list[str]:
 def typed_in(folder: Path, line: str, *options: str) -> str:
     """What a line of README says in that folder."""
     program, *words = shlex.split(line, comments=True)
-    start = {
-        "python": [sys.executable],
-        "recstudy": [sys.executable, "-c", "from recstudy.cli import main; main()"],
-    }[program]
-    run = subprocess.run(
-        [*start, *words, *options], cwd=folder, capture_output=True, text=True, check=False, timeout=900
-    )
-    assert run.returncode == 0, run.stderr
-    return run.stdout
+    start = {"python": (), "recstudy": RECSTUDY}[program]
+    return run_python(*start, *words, *options, folder=folder).stdout
 
 
 def test_python_runs(tmp_path):
@@ -83,7 +76,7 @@ def test_python_runs(tmp_path):
     (tmp_path / "my_paper.csv").write_text(blocks(ROOT / "docs/how-to/published.md", "")[0])
     code = "".join(f"exec({text!r}, {{'__name__': 'block_{number}'}})\n" for number, text in enumerate(texts))
 
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path, timeout=120)
+    run_python("-c", code, folder=tmp_path)
 
     assert len(texts) >= 5
 

@@ -2,8 +2,6 @@ import ast
 import errno
 import os
 import re
-import subprocess
-import sys
 import threading
 import time
 from concurrent.futures import ProcessPoolExecutor
@@ -15,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from logs import read_lines
+from processes import run_python
 
 from recstudy.base.errors import DataError, StorageError
 from recstudy.base.files import atomic_write, cache_folder, sweep
@@ -65,7 +64,7 @@ def test_a_write_killed_half_way_leaves_the_old_file(tmp_path):
         f"files.write_whole(pathlib.Path({str(path)!r}), 'new')"
     )
 
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -9
+    run_python("-c", code, code=-9)
     assert path.read_text() == "old"
 
 
@@ -204,7 +203,7 @@ def test_folder_is_replaced_atomically(tmp_path):
         f"with files.atomic_write(pathlib.Path({str(tmp_path / 'other')!r})) as folder:\n"
         "    folder.mkdir()\n    (folder / 'half').write_text('new')"
     )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -9
+    run_python("-c", code, code=-9)
     assert len(list(tmp_path.glob(".other.*.tmp/half"))) == 1
     sweep(tmp_path / "other")
 

@@ -3,12 +3,11 @@ annotations either.
 """
 
 import re
-import subprocess
-import sys
 from graphlib import CycleError, TopologicalSorter
 
 import grimp
 import pytest
+from processes import run_python
 
 import recstudy
 
@@ -52,7 +51,7 @@ assert METRICS["top1_accuracy"].unit == "%"
 
 
 def test_a_users_metric_keeps_the_name_that_the_recursive_models_have_too():
-    subprocess.run([sys.executable, "-c", IN_FRONT], check=True)
+    run_python("-c", IN_FRONT)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from macos import LINUX_ONLY
+from processes import RECSTUDY, run_python
 from test_wheel import FUNCTION
 
 from recstudy.base.errors import EXIT_CODES
@@ -23,7 +24,6 @@ FOLDERS = [
 ]
 # each with its own way without: tests below run them
 HANDLED = {"guard.py": {"prctl", "/proc/"}, "trial.py": {"/proc/"}}
-RECSTUDY = ("-c", "from recstudy.cli import main; main()")
 COMMAND = """
 from recstudy import Command, JsonFile, Metric, Study, Variant, main
 
@@ -75,10 +75,7 @@ def test_the_base_half_calls_nothing_that_only_linux_has():
 @pytest.mark.whole
 def test_mypy_finds_in_the_base_half_no_name_that_macos_lacks(tmp_path):
     packages = [word for folder in FOLDERS for word in ("-p", f"recstudy.{folder.name}")]
-    words = [sys.executable, "-m", "mypy", "--platform", "darwin", "--cache-dir", str(tmp_path), *packages]
-    checked = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
-
-    assert checked.returncode == 0, checked.stdout
+    run_python("-m", "mypy", "--platform", "darwin", "--cache-dir", tmp_path, *packages, folder=ROOT)
 
 
 def test_a_table_is_judged_without_what_only_linux_has(python, tmp_path):

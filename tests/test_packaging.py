@@ -1,14 +1,12 @@
 """The version is the one that the changelog dates, the repository has one address, and a release checks both."""
 
-import os
 import re
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 import yaml
+from processes import run_python
 
 ROOT = Path(__file__).parents[1]
 ADDRESS = re.compile(r"https://github.com/[\w-]+/recstudy\b")
@@ -63,14 +61,6 @@ def test_a_release_is_of_this_version_and_repository(tag, repository, refusal):
         "GITHUB_REF_NAME": tag.format(**facts),
     }
 
-    checked = subprocess.run(
-        [sys.executable, "-c", step["run"]],
-        cwd=ROOT,
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    checked = run_python("-c", step["run"], code=bool(refusal), folder=ROOT, **environment)
 
-    assert (checked.returncode != 0) == bool(refusal)
     assert checked.stderr.strip() == refusal.format(**facts)

@@ -3,9 +3,10 @@
 import json
 
 import pytest
+from refusals import refused
 
 from recstudy.base.errors import StorageError
-from recstudy.records import (
+from recstudy.records import (  # noqa: F401 - for refused.txt
     Attempt,
     EpochLine,
     Failure,
@@ -78,57 +79,12 @@ def test_newer_format_is_reported_whatever_its_shape(tmp_path):
         read_record(tmp_path / "result.json", Result)
 
 
-@pytest.mark.parametrize(
-    ("kind", "content", "words"),
-    [
-        (Result, "{torn", "it is not JSON"),
-        (Result, "[]", r"it must be an object, but it is \[\]"),
-        (Result, '{"status": "done"}', "metrics is missing"),
-        (Result, '{"status": "won", "metrics": {}}', "status must be 'done' or 'diverged', but it is 'won'"),
-        (Result, RESULT | {"metrics": []}, r"metrics must be an object, but it is \[\]"),
-        (Result, RESULT | {"metrics": {"nll": True}}, "metrics.nll must be a number, but it is True"),
-        (
-            Result,
-            '{"status": "done", "metrics": {"nll": NaN}}',
-            "metrics.nll must be a number, but it is nan",
-        ),
-        (Result, RESULT | {"depths": {"nll": {"1": "x"}}}, r"depths.nll.1 must be a number"),
-        (
-            Result,
-            RESULT | {"selected": {"epoch": 1.5}},
-            "selected.epoch must be a whole number, but it is 1.5",
-        ),
-        (
-            Result,
-            RESULT | {"provenance": {"hardware": {"cores": "two"}}},
-            "provenance.hardware.cores must be a whole number",
-        ),
-        (Result, RESULT | {"undefined": "Hernia"}, "undefined must be "),
-        (Result, RESULT | {"attempts": "x" * 100}, "attempts must be a whole number, but it is 'x{57,58}…"),
-        (Failure, "{}", "class is missing"),
-        (Stopped, {"epoch": 3, "score": "3"}, "score must be a number"),
-        (PlanRecord, PLAN | {"runs": [[0, 0]]}, r"runs.0.2 is missing"),
-        (PlanRecord, PLAN | {"runs": [[1, 0, "x"]]}, "run 'x' has variant 1, but there are 1 variants"),
-        (
-            PlanRecord,
-            PLAN | {"runs": [[0, 0, "../../x"]]},
-            "a run id must be a valid name, but it is '../../x'",
-        ),
-        (PlanRecord, PLAN | {"definition": "../x"}, "the definition must be a valid name"),
-        (PlanRecord, PLAN | {"report": ["table"]}, r"report.0 must be an object"),
-        (
-            PlanRecord,
-            PLAN | {"search": {"objectives": {"nll": "down"}, "space": {}}},
-            "search.objectives.nll must be 'max' or 'min'",
-        ),
-        (PlanRecord, PLAN | {"search": {"objectives": {}, "space": {}}}, "search.objectives must"),
-    ],
-)
-def test_damaged_record_is_reported_in_one_line(tmp_path, kind, content, words):
+@refused(globals(), "kind content", "a damaged record")
+def test_damaged_record_is_reported_in_one_line(tmp_path, kind, content, message):
     write_whole(tmp_path / "file.json", content if isinstance(content, str) else json.dumps(content))
 
     with pytest.raises(
-        StorageError, match=rf"^\S+/file\.json is damaged: {words}.*\. (Remove it and|The next command) run"
+        StorageError, match=rf"^\S+/file\.json is damaged: {message}.*\. (Remove it and|The next command) run"
     ) as error_info:
         read_record(tmp_path / "file.json", kind)
 

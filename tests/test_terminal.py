@@ -6,6 +6,7 @@ import time
 from textwrap import dedent
 
 import pytest
+from processes import run_python
 
 from recstudy.base.terminal import duration, flops
 from recstudy.cli import COMMANDS, command_class
@@ -126,15 +127,12 @@ def test_a_line_that_cannot_be_printed_ends_no_study(redirection, environment):
 
 
 def test_letters_that_a_terminal_has_not_are_escaped():
-    done = subprocess.run(
-        [sys.executable, "-c", LASTS], capture_output=True, env=os.environ | ASCII, check=False
-    )
+    output = run_python("-c", LASTS, code=3, **ASCII).stdout
 
-    head, *_ = (lines := done.stdout.decode("ascii").splitlines())
-    assert head.startswith("+--")  # a table's lines in ASCII
-    assert r"na\xefve" in done.stdout.decode()
-    assert lines[-1] == r"\xd7" * 10_000
-    assert done.returncode == 3
+    assert output.isascii()
+    assert output.startswith("+--")  # a table's lines in ASCII
+    assert r"na\xefve" in output
+    assert output.splitlines()[-1] == r"\xd7" * 10_000
 
 
 def test_a_reader_who_is_gone_ends_no_study_and_a_full_disk_is_named():

@@ -119,7 +119,7 @@ def code_of(content: bytes) -> str:
 
 def _names_of_recstudy(tree: ast.Module) -> dict[str, str]:
     """Return the names by which a module uses recstudy: `recstudy.main` and `main`, if it imports it."""
-    names = {}
+    names = dict[str, str]()
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and f"{node.module}.".startswith("recstudy."):
             names |= {alias.asname or alias.name: alias.name for alias in node.names}

@@ -221,7 +221,7 @@ class FunctionProgram(TrainingProgram):
                 f"program must be a function, a Function or a Command, but got {spec.function!r}"
             )
         check_call(spec.function, "run")
-        self.spec, self.function = spec, spec.function
+        self.spec, self.function, self.inputs = spec, spec.function, spec.inputs
         super().__init__(
             spec.name or _name(spec.function),
             settings,
@@ -240,7 +240,7 @@ class FunctionProgram(TrainingProgram):
         """Return digests of bound values and inputs; if modules are imported by computed names, of all code
         in the study's folder.
         """
-        files, inputs = current_files(), self.spec.inputs
+        files, inputs = current_files(), self.inputs
         computes = any(map(computes_imports, files.contents.values()))
         code = files_below(files.root, bool(inputs)) if computes else ()
         paths = {file for file in code if file.suffix == ".py"}

@@ -1,14 +1,11 @@
 """Boards over made-up records."""
 
 import re
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from html import unescape
 from pathlib import Path
-
-sys.path.append(str(Path(__file__).parents[1] / "report"))  # made_up
 
 import pytest
 from made_up import write_study

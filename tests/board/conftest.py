@@ -1,6 +1,5 @@
 from pathlib import Path
 
-import boards  # noqa: F401 - which finds made_up
 import pytest
 from made_up import run_id, write_epochs, write_study
 

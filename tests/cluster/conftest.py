@@ -1,21 +1,10 @@
-"""What knows Ray, on the nodes, the tiny study and the shell of tests/study."""
+"""A cluster for what knows Ray."""
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import ray
 from ray.cluster_utils import Cluster
-
-sys.path.append(str(Path(__file__).parents[1] / "study"))
-
-from shell import Shell
-
-
-@pytest.fixture
-def shell(tmp_path: Path) -> Shell:
-    return Shell(tmp_path)
 
 
 @pytest.fixture

@@ -4,13 +4,12 @@
 
 import os
 import socket
-import subprocess
-import sys
 import time
 from types import SimpleNamespace
 
 import pytest
 import ray
+from processes import run_python
 
 from recstudy.base.errors import ClusterError
 from recstudy.cluster import address, connection
@@ -207,8 +206,7 @@ def test_a_limit_of_open_files_that_is_too_low_is_raised_or_refused(hard, refuse
         "try:\n    connection._check_files()\nexcept Exception as error:\n    sys.exit(str(error))\n"
         "print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = run_python("-c", code, code=refused)
 
-    assert done.returncode == refused, done.stderr
     assert (done.stdout == "") if refused else (int(done.stdout) >= 256)
     assert ("This process may open 64 files (ulimit -n), but Ray needs" in done.stderr) == refused

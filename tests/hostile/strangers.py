@@ -3,14 +3,11 @@
 import io
 import json
 import os
-import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-
-sys.path.append(str(Path(__file__).parents[1] / "report"))  # made_up
 from made_up import run_id, write_answers, write_mistakes, write_study
 
 from recstudy.records import Results, write_json

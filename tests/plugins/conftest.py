@@ -1,15 +1,11 @@
 """A stranger's folder: a study with things of its own, and nothing of it in recstudy."""
 
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_digits
-
-sys.path.append(str(Path(__file__).parents[1] / "study"))
-
 from shell import Shell, copy_examples
+from sklearn.datasets import load_digits
 
 
 @pytest.fixture

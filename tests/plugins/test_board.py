@@ -2,13 +2,7 @@
 
 import html
 import json
-import sys
-from pathlib import Path
 
-sys.path.append(str(Path(__file__).parents[1] / "board"))
-sys.path.append(str(Path(__file__).parents[1] / "report"))
-
-import boards  # noqa: F401 - which finds made_up
 from made_up import write_study
 
 from recstudy.board import server

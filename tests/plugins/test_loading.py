@@ -1,14 +1,13 @@
 """A user's modules: found, sent and loaded, without Ray."""
 
 import json
-import os
 import shutil
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
 
 import pytest
+from processes import run_python
 
 import recstudy
 from recstudy.base.errors import ConfigError
@@ -99,10 +98,11 @@ def test_a_worker_imports_the_copy_of_a_file_that_has_changed_since(tmp_path):
     shutil.copytree(folder, brought)
     write(home, worker=WORKER)
 
-    local_run = run(home / "worker.py", str(folder), PYTHONPATH=str(ROOT))
-    remote_run = run(home / "worker.py", f"/elsewhere/{folder.name}", PYTHONPATH=f"{ROOT}:{brought.parent}")
+    local_run = run_python(home / "worker.py", folder)
+    remote_words = home / "worker.py", f"/elsewhere/{folder.name}"
+    remote_run = run_python(*remote_words, PYTHONPATH=f"{ROOT}:{brought.parent}")
 
-    assert (local_run.stdout, remote_run.stdout) == ("one é\n", "one é\n"), remote_run.stderr
+    assert (local_run.stdout, remote_run.stdout) == ("one é\n", "one é\n")
 
 
 def test_readers_of_two_studies_that_name_things_alike(tmp_path):
@@ -180,20 +180,12 @@ study = Study(name="mine", presets={"quick": RunConfig(data=Digits(), model=Mode
 )
 
 
-def run(file: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(file), *arguments]
-    return subprocess.run(
-        command, capture_output=True, text=True, check=False, env={**os.environ, **environment}
-    )
-
-
 def test_a_study_file_that_starts_itself_is_refused_before_ray_starts(tmp_path):
     write(tmp_path, mine=f"{STUDY}\nmain(study)\n")
     (tmp_path / "run.py").write_text("")
 
-    done = run(tmp_path / "mine.py", "--results", str(tmp_path / "results"))
+    done = run_python(tmp_path / "mine.py", "--results", tmp_path / "results", code=2)
 
-    assert done.returncode == 2
     assert done.stderr.startswith("ConfigError: mine.py, line 17, calls main(...) whenever it is imported")
     assert done.stderr.endswith('Put the call under: if __name__ == "__main__":\n')
 
@@ -201,7 +193,7 @@ def test_a_study_file_that_starts_itself_is_refused_before_ray_starts(tmp_path):
 def test_study_file_imported_by_another_module_is_reported(tmp_path):
     write(tmp_path, mine=f"{STUDY}\nimport other\n", other="import mine\n")
 
-    done = run(tmp_path / "mine.py")
+    done = run_python(tmp_path / "mine.py", code=2)
 
     assert (
         f"the model family 'mine' is registered twice: {tmp_path / 'mine.py'} runs as the study and is also imported by"
@@ -216,7 +208,7 @@ def test_a_network_of_the_study_file_itself(tmp_path):
         mine='from recstudy.plugins import import_object\n\nclass Net: ...\n\nprint(import_object("mine:Net") is Net)\n',
     )
 
-    assert run(tmp_path / "mine.py").stdout == "True\n"
+    assert run_python(tmp_path / "mine.py").stdout == "True\n"
 
 
 SENDER_STUDY = """
@@ -238,9 +230,9 @@ print(program.name, program.function is train)
 
 
 def test_a_function_of_a_file_is_sent_by_its_name(tmp_path):
-    done = run(write(tmp_path, mine=SENDER_STUDY) / "mine.py", PYTHONPATH=str(ROOT))
+    done = run_python(write(tmp_path, mine=SENDER_STUDY) / "mine.py")
 
-    assert done.stdout == "mine.train True\n", done.stderr
+    assert done.stdout == "mine.train True\n"
 
 
 def test_registration_at_a_prompt_stays_in_its_process():
@@ -248,9 +240,9 @@ def test_registration_at_a_prompt_stays_in_its_process():
         family("mine")
         + "from recstudy.plugins import current_files, sent_files\nprint(current_files().modules)\nsent_files()"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = run_python("-c", code, code=2)
 
-    assert (done.returncode, done.stdout) == (2, "()\n")
+    assert done.stdout == "()\n"
     assert done.stderr.startswith(
         "ConfigError: other processes cannot import what was registered at a prompt"
     )
@@ -271,9 +263,9 @@ def test_installed_packages_offer_theirs(tmp_path):
     ask = "from recstudy.recursive import FAMILIES; print('offered' in FAMILIES, FAMILIES['offered']); FAMILIES['other']"
 
     write(tmp_path / "there", ask=ask)
-    done = run(tmp_path / "there/ask.py", PYTHONPATH=f"{tmp_path}:{ROOT}")
+    done = run_python(tmp_path / "there/ask.py", code=2, PYTHONPATH=f"{tmp_path}:{ROOT}")
 
-    assert done.stdout == "True <class 'offered.Model'>\n", done.stderr
+    assert done.stdout == "True <class 'offered.Model'>\n"
     assert "no model family 'other': The plug-in 'spoiled' of spoiled " in done.stderr
     assert ". There are " in done.stderr
     assert "The plug-in 'spoiled' of spoiled cannot be imported: " in done.stderr
@@ -296,12 +288,9 @@ def test_a_study_of_a_package_is_known_by_its_whole_name(tmp_path):
         parts=family("mine"),
         study="from . import parts\nfrom recstudy.plugins import current_files\nprint(current_files().modules, sorted(current_files().contents))\n",
     )
-    command = [sys.executable, "-m", "lab.study"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = run_python("-m", "lab.study", folder=tmp_path)
 
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, env=environment)
-
-    assert done.stdout == "('lab.parts',) ['lab/__init__.py', 'lab/parts.py']\n", done.stderr
+    assert done.stdout == "('lab.parts',) ['lab/__init__.py', 'lab/parts.py']\n"
 
 
 # ------------------------------------------------------------------------------------------------------------- without trust

@@ -5,11 +5,10 @@ folder.
 import csv
 import html
 import json
-import subprocess
-import sys
 from hashlib import sha256
 
 import pytest
+from processes import RECSTUDY, run_python
 from ray_nodes import free_port, head_of, namespace, started
 from shell import Shell
 
@@ -25,15 +24,7 @@ def brier(answers):
 
 def read(stranger: Shell, *words: str, code: int = 0) -> str:
     """What the `recstudy` command prints."""
-    command = [
-        sys.executable,
-        "-c",
-        "from recstudy.cli import main; main()",
-        *words,
-        str(stranger.results),
-    ]
-    done = subprocess.run(command, cwd=stranger.folder, capture_output=True, text=True, check=False)
-    assert done.returncode == code, done.stdout + done.stderr
+    done = run_python(*RECSTUDY, *words, stranger.results, folder=stranger.folder, code=code)
     return done.stdout + done.stderr
 
 

@@ -1,6 +1,7 @@
-"""Programs of a user's own run in shells of their own, those of tests/study."""
+import pytest
 
-import sys
-from pathlib import Path
 
-sys.path.append(str(Path(__file__).parents[1] / "study"))
+@pytest.fixture(autouse=True)
+def working_folder(tmp_path, monkeypatch):
+    """Programs run, and results lie, in an empty folder."""
+    monkeypatch.chdir(tmp_path)

@@ -1,11 +1,11 @@
 """A study over several days: its functions, scripts, metrics and claims change between and during commands."""
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from processes import run_python
 
 import recstudy
 from recstudy import Claim, Metric, Study, grid
@@ -53,22 +53,10 @@ RunFolder.finish = finish_and_edit
 """
 
 
-@pytest.fixture
-def start(tmp_path, monkeypatch):
-    """Starts `study.py` as a process and returns it."""
-    monkeypatch.chdir(tmp_path)
-
-    def started(*words: str) -> subprocess.Popen[str]:
-        words = [sys.executable, "study.py", "--no-ray", *words]
-        return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-
-    return started
-
-
-def printed(process: subprocess.Popen[str], code: int = 0) -> str:
-    text = process.communicate()[0]
-    assert process.returncode == code, text
-    return text
+def printed(*words: str, code: int = 0) -> str:
+    """Run `study.py` and return what it prints."""
+    process = run_python("study.py", "--no-ray", *words, code=code)
+    return process.stdout + process.stderr
 
 
 def write_command(body: str, source: str) -> None:
@@ -78,97 +66,128 @@ def write_command(body: str, source: str) -> None:
 
 
 @pytest.mark.parametrize("program", ["partial(train, k=K)", "closure(K)", "Trainer(K).train", "Trainer(K)"])
-def test_a_value_bound_to_a_function_is_part_of_its_code(start, program):
+def test_a_value_bound_to_a_function_is_part_of_its_code(program):
     text = BOUND.replace("PROGRAM", program)
     Path("study.py").write_text(text.replace("K)", "1)"))
-    printed(start())
-    assert "all finished before" in printed(start())
+    printed()
+    assert "all finished before" in printed()
     Path("study.py").write_text(text.replace("K)", "5)"))
-    assert "values bound to study" in printed(start(), code=2)
-    printed(start("--rerun", "changed"))
+    assert "values bound to study" in printed(code=2)
+    printed("--rerun", "changed")
     assert recstudy.load("results").runs["accuracy"].tolist() == [55.0]
 
 
-def test_a_changed_function_is_repeated_on_request_alone(start):
+def test_a_changed_function_is_repeated_on_request_alone():
     text = BOUND.replace("PROGRAM", "train")
     edited = text.replace("50.0", "60.0")
     for content, words, code in ((text, (), 0), (edited, (), 2), (edited, ("--keep",), 0)):
         Path("study.py").write_text(content)
-        output = printed(start(*words), code)
+        output = printed(*words, code=code)
     assert "\nstudy.py changed since 1 finished run was made: their numbers" in output
     assert recstudy.load("results").runs["accuracy"].tolist() == [51.0]
-    printed(start("--rerun", "changed"))
+    printed("--rerun", "changed")
     assert recstudy.load("results").runs["accuracy"].tolist() == [61.0]
 
 
-def test_a_module_that_is_edited_during_a_study_changes_later_runs(start):
+def test_a_module_that_is_edited_during_a_study_changes_later_runs():
     write_command("print('accuracy:', helper.BASE + depth)", r"LastLine(r'accuracy: (\S+)')")
     study = Path("study.py").read_text()
     Path("study.py").write_text(EDIT + study)
-    assert "helper.py changed since 1 finished run was made: their numbers" in printed(start())
+    assert "helper.py changed since 1 finished run was made: their numbers" in printed()
     Path("study.py").write_text(study)
     assert recstudy.load("results").runs["accuracy"].tolist() == [51.0, 72.0]
-    assert "helper.py changed since" in printed(start(), code=2)
+    assert "helper.py changed since" in printed(code=2)
     Path("helper.py").write_text("BASE = 50\n")
-    assert "helper.py changed since 1 finished run was made" in printed(start(), code=2)
+    assert "helper.py changed since 1 finished run was made" in printed(code=2)
 
 
-@pytest.mark.parametrize("is_command", [True, False])
-def test_a_module_from_another_folder_is_part_of_the_code(start, monkeypatch, is_command):
+@pytest.mark.parametrize("line", ["python train.py", "python -m lab.train", "bash run.sh", ""])
+def test_a_module_from_another_folder_is_part_of_the_code(monkeypatch, line):
     """Its package has no file and imports a further one."""
-    for folder, text in (("one/lab", "import base\nBASE = base.BASE"), ("two", "BASE = 50.0")):
+    for folder, text in (("one/lab", "import base\nBASE = base.BASE"), ("two", "BASE = 50.0"), ("code", "")):
         Path(folder).mkdir(parents=True)
-        Path(folder, "base.py").write_text(text)
+        Path(folder, "base.py" if text else "run.sh").write_text(text or 'python ../two/train.py "$@"')
     imported = "from lab import base as helper"
-    Path("code").mkdir()
     monkeypatch.chdir("code")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(["../one", "../two", *sys.path]))
-    if is_command:
+    if line:
         write_command("print('accuracy:', helper.BASE + depth)", r"LastLine(r'accuracy: (\S+)')")
-        Path("train.py").write_text(Path("train.py").read_text().replace("import helper", imported))
+        script = Path("train.py").read_text().replace("import helper", imported)
+        for file in ("train.py", "../two/train.py", "../one/lab/train.py"):
+            Path(file).write_text(script)
+        Path("study.py").write_text(Path("study.py").read_text().replace("python train.py", line))
     else:
         text = BOUND.replace("PROGRAM", "train").replace("50.0", "helper.BASE")
         Path("study.py").write_text(f"{imported}\n{text}")
-    printed(start())
-    assert "all finished before" in printed(start())
+    printed()
+    assert "all finished before" in printed()
     Path("../two/base.py").write_text("BASE = 60.0")
-    path = "../two/base.py" if is_command else "base.py"
-    assert f"ConfigError: {path} changed since" in printed(start(), code=2)
+    assert f"ConfigError: {'../two/' if line else ''}base.py changed since" in printed(code=2)
+
+
+def test_values_of_a_bound_array_are_part_of_the_code():
+    """Its text is shortened."""
+    text = BOUND.replace("k=1", "k=1, data=()").replace("PROGRAM", "partial(train, data=numpy.arange(DATA))")
+    for data in ("5000)", "5000) % 4990"):
+        Path("study.py").write_text("import numpy\n" + text.replace("DATA)", data))
+        code = 0 if data == "5000)" else 2
+        output = printed(code=code)
+    assert "values bound to study.train changed since" in output
+
+
+@pytest.mark.parametrize(
+    ("line", "program"),
+    [
+        ("helper = importlib.import_module('helper')", "train"),
+        ("helper = importlib.import_module('help' + 'er')", "train"),
+        ("class helper: exec(open('helper.py').read())", "train"),
+        ("class helper: BASE = float(open('helper.py').read()[7:])", "Function(train, inputs=['help*.py'])"),
+    ],
+)
+def test_a_file_that_a_function_imports_by_its_name_or_has_as_an_input_is_part_of_the_code(line, program):
+    text = BOUND.replace("k=1):\n", f"k=1):\n    {line}\n").replace("50.0", "helper.BASE")
+    text = text.replace("PROGRAM", program)
+    Path("study.py").write_text(f"import importlib\nfrom recstudy import Function\n{text}")
+    Path("helper.py").write_text("BASE = 50.0")
+    printed()
+    assert "all finished before" in printed()
+    Path("helper.py").write_text("BASE = 60.0")
+    assert "ConfigError: helper.py changed since" in printed(code=2)
 
 
 @pytest.mark.parametrize("source", ["JsonFile('old.json')", "CsvFile('old.csv')"])
-def test_a_file_of_a_failed_attempt_has_no_metrics(start, source):
+def test_a_file_of_a_failed_attempt_has_no_metrics(source):
     write = "(folder / 'old.json').write_text('{\"accuracy\": 10}')\n(folder / 'old.csv').write_text('accuracy\\n10')\n"
     write_command(f"{write}raise SystemExit('assertion')", source)
-    printed(start(), code=8)
+    printed(code=8)
     Path("train.py").write_text(SCRIPT.replace("BODY", ""))
-    assert "is from an earlier attempt, which failed" in printed(start(), code=8)
+    assert "is from an earlier attempt, which failed" in printed(code=8)
     Path("train.py").write_text(SCRIPT.replace("BODY", write))
-    printed(start())
+    printed()
 
 
-def test_settings_with_the_same_command_are_refused(start):
+def test_settings_with_the_same_command_are_refused():
     write_command("", "JsonFile('m.json')")
     study = Path("study.py").read_text().replace("{depth}", "{depth:.0f}").replace("[1, 2]", "[1.1, 1.2]")
     study = study.replace('"depth": 1}', '"depth": 1.1}')
     Path("study.py").write_text(study)
-    assert "depth=1.1 and depth=1.2 give the same command: python train.py 1 0" in printed(start(), code=2)
+    assert "depth=1.1 and depth=1.2 give the same command: python train.py 1 0" in printed(code=2)
 
 
-def test_finished_runs_without_an_added_metric_are_named(start):
+def test_finished_runs_without_an_added_metric_are_named():
     text = BOUND.replace("PROGRAM", "train").replace("50.0 + k}", '50.0 + k, "f1": 0.5}')
     Path("study.py").write_text(text)
-    printed(start())
+    printed()
     Path("study.py").write_text(text.replace('Metric("%")}', 'Metric("%"), "f1": Metric()}'))
-    assert "1 finished run without the added metric f1. Repeat them with" in printed(start(), code=2)
-    printed(start("--rerun", "changed"))
+    assert "1 finished run without the added metric f1. Repeat them with" in printed(code=2)
+    printed("--rerun", "changed")
     assert recstudy.load("results").runs["f1"].tolist() == [0.5]
 
 
-def test_options_that_exclude_each_other_are_refused(start):
+def test_options_that_exclude_each_other_are_refused():
     Path("study.py").write_text(BOUND.replace("PROGRAM", "train"))
-    assert "--keep uses finished runs, and --rerun" in printed(start("--keep", "--rerun", "all"), code=2)
-    assert "--max-seeds must be at least 1" in printed(start("--max-seeds", "0"), code=2)
+    assert "--keep uses finished runs, and --rerun" in printed("--keep", "--rerun", "all", code=2)
+    assert "--max-seeds must be at least 1" in printed("--max-seeds", "0", code=2)
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -199,16 +218,3 @@ def test_a_variant_of_a_grid_is_named_by_its_label(tmp_path):
     claim = Claim("b", lower={"variant": "depth=1, lr=0.1"}, higher={"variant": "depth=2, lr=0.1"})
     study = recstudy.run(study_with(claim), results=tmp_path, ray=False)
     assert study.answers.difference.tolist()[0] == pytest.approx(1)
-
-
-@pytest.mark.parametrize(
-    ("words", "problem"),
-    [
-        ({"item": 10}, "no argument 'item': Metric has unit, better, items"),
-        ({"bounds": (100, 0)}, "the first of its bounds must be below the second"),
-        ({"bounds": 5}, "bounds must be two numbers, such as"),
-    ],
-)
-def test_a_wrong_argument_of_a_metric_is_named(words, problem):
-    with pytest.raises(ConfigError, match=problem):
-        Metric("%", **words)

@@ -1,7 +1,6 @@
 """A command as a program: real processes, without Ray."""
 
 import os
-import re
 import resource
 import signal
 import subprocess
@@ -10,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from processes import RECSTUDY, run_python
 
 from recstudy import Command, LastLine, Metric, Range, Search, Study, Variant, run
 from recstudy.base.errors import ConfigError
@@ -35,9 +35,8 @@ def _forgotten():
 
 
 @pytest.fixture
-def study(tmp_path, monkeypatch):
+def study(tmp_path):
     """A script's text, and what its Command has otherwise -> a study of it."""
-    monkeypatch.chdir(tmp_path)
 
     def make(script: str, of=ACCURACY, **options) -> Study:
         Path("train.py").write_text(START + script)
@@ -74,8 +73,7 @@ def wait(until) -> None:
 # command line
 
 
-def test_settings_are_words_of_their_own(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_settings_are_words_of_their_own(tmp_path):
     Path("train.py").write_text(
         START + "json.dump({'accuracy': 1, 'words': [*sys.argv[2:], os.environ['RUN']]}, sys.stderr)\n" + GOOD
     )
@@ -92,48 +90,6 @@ def test_settings_are_words_of_their_own(tmp_path, monkeypatch):
     assert '["a b {x}", "2.0", "--seed=0", "$HOME", "run 0"]' in log_text
     assert log_text.startswith("$ python train.py ")
     assert not (run_folder() / "files").exists()
-
-
-@pytest.mark.parametrize(
-    ("command", "settings", "message"),
-    [
-        (
-            "train {folder} {lrr}",
-            {"lr": 0.1},
-            "Unknown placeholder {lrr}. Known placeholders: seed, folder, lr. Did you mean 'lr'?",
-        ),
-        ("train {folder} {}", {"lr": 0.1}, "Unknown placeholder {0}. Known placeholders: seed, folder, lr."),
-        ("train {folder}", {"lr": 0.1}, "No placeholder uses the setting 'lr'. Add {lr} to train {folder}"),
-        ("train {folder} {lr:d}", {"lr": 0.1}, "Cannot fill in a placeholder: Unknown format code 'd'"),
-        ("train {folder", {}, "Cannot fill in a placeholder: expected '}' before end of string"),
-        ("train '{folder}", {}, "Cannot split the command into words: No closing quotation"),
-        ("train", {}, "metrics.json is read from {folder}: add it to the command"),
-        ("", {}, "The command is empty"),
-        ("train {folder}", {"folder": "x"}, "A setting of train must not be named 'folder'"),
-    ],
-)
-def test_a_command_that_does_not_fit_is_refused_when_the_study_is_made(command, settings, message):
-    with pytest.raises(ConfigError, match=re.escape(message)):
-        Study(
-            "s", program=Command(command), settings=settings, metrics=ACCURACY, variants=[Variant("one", {})]
-        )
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"metrics": LastLine(r"f1: \S+")}, "The pattern of LastLine has no group for accuracy"),
-        ({"metrics": LastLine("(")}, "The pattern of LastLine is not a valid regular expression"),
-        ({"progress": "step"}, "progress needs a named group"),
-        ({"progress": r"(?P<seconds>\d+)"}, "must not be named seconds"),
-        ({"metrics": "metrics.json"}, "'metrics.JsonFile' must be"),
-        ({"minutes": -1}, "'minutes' must be greater than or equal to 0, but got -1"),
-        ({"environment": {"CUDA_VISIBLE_DEVICES": "0"}}, "environment must not contain CUDA_VISIBLE_DEVICES"),
-    ],
-)
-def test_options_that_do_not_fit_are_refused_when_the_study_is_made(options, message, study):
-    with pytest.raises(ConfigError, match=re.escape(message)):
-        study("", **options)
 
 
 def test_the_command_and_the_name_decide_the_ids_and_the_folder_does_not(tmp_path):
@@ -422,7 +378,7 @@ def test_a_search_on_ray_stops_a_run_that_needs_time_to_end(program, study):
     study(ignore + "print('accuracy', sys.argv[2]); time.sleep(600 * (sys.argv[2] == '0'))")
     Path("search.py").write_text(PRUNED.replace("PROGRAM", program))
 
-    subprocess.run([sys.executable, "search.py", "--set", f"resources.cpus={os.cpu_count()}"], check=True)
+    run_python("search.py", "--set", f"resources.cpus={os.cpu_count()}")
 
     assert len([*Path("results/runs").glob("*/stopped.json")]) == 1
     assert len([*Path("results/runs").glob("*/result.json")]) == 3
@@ -459,16 +415,15 @@ time.sleep(600)
 def test_a_command_ends_with_its_worker_and_resumes_in_its_folder(stop, saved, study):
     study(SAVING)
     Path("study.py").write_text(STUDY)
-    command = [sys.executable, "study.py", "--no-ray"]
 
-    with subprocess.Popen(command) as worker:
+    with subprocess.Popen([sys.executable, "study.py", "--no-ray"]) as worker:
         wait(lambda: Path("pids").exists() and "\n" in Path("pids").read_text())
         worker.send_signal(stop)
     wait(lambda: not any(is_running(int(pid)) for pid in Path("pids").read_text().split()))
     assert worker.returncode == (130 if stop != signal.SIGKILL else -9)
     assert not (run_folder() / "failure.json").exists()
 
-    subprocess.run(command, check=True)
+    run_python("study.py", "--no-ray")
 
     assert read_record(run_folder() / "result.json", Result).metrics == {"accuracy": saved}
 
@@ -506,15 +461,13 @@ def test_a_command_without_a_seed_is_pointed_out(study):
     assert not study("", command="python train.py {folder} {seed}", name="seeded").program.hints([])
 
 
-def test_a_bundle_has_the_script_and_its_runs_are_reproduced_from_it(tmp_path, study):
+def test_a_bundle_has_the_script_and_its_runs_are_reproduced_from_it(study):
     study(GOOD)
     Path("study.py").write_text(STUDY)
-    recstudy = [sys.executable, "-c", "from recstudy.cli import main; main()"]
-    subprocess.run([sys.executable, "study.py", "--no-ray"], check=True)
-    subprocess.run([*recstudy, "publish", "results/studies/commands/default", "bundle"], check=True)
+    run_python("study.py", "--no-ray")
+    run_python(*RECSTUDY, "publish", "results/studies/commands/default", "bundle")
     Path("train.py").unlink()
 
-    words = ["reproduce", tmp_path / "bundle.zip", "--trust", "--no-ray"]
-    process = subprocess.run([*recstudy, *words], check=True, capture_output=True, text=True)
+    process = run_python(*RECSTUDY, "reproduce", "bundle.zip", "--trust", "--no-ray")
 
     assert "every metric of 1 run is the same to the last digit" in process.stdout

@@ -2,13 +2,13 @@
 
 import os
 import re
-import subprocess
 import sys
 import tempfile
 import threading
 from pathlib import Path
 
 import pytest
+from processes import run_python
 from repositories import git
 
 from recstudy import Commits, grid
@@ -74,11 +74,7 @@ def write_study(
 
 
 def run(file: Path, *words: str, code: int = 0) -> str:
-    start = [sys.executable, file.name, "--no-ray", *words]
-    process = subprocess.run(
-        start, cwd=file.parent, capture_output=True, text=True, env={**os.environ, "COLUMNS": "200"}
-    )
-    assert process.returncode == code, process.stdout + process.stderr
+    process = run_python(file.name, "--no-ray", *words, code=code, folder=file.parent, COLUMNS="200")
     return process.stderr if code == 2 else process.stdout
 
 

@@ -4,10 +4,7 @@ resume.
 
 import dataclasses
 import enum
-import os
-import re
 import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -16,7 +13,9 @@ import counting
 import numpy as np
 import pytest
 from logs import read_lines
+from processes import run_python
 from pydantic import BaseModel, Field
+from refusals import refused
 
 import recstudy
 from recstudy import Function, Metric, RunContext, Study, grid
@@ -27,10 +26,9 @@ from recstudy.study.plan import make_plan
 SCORE = {"accuracy": Metric("%", items=1000)}
 
 
-def command(folder: Path, wrong: str = "", *words: str) -> subprocess.CompletedProcess[str]:
-    """Run the study in a process of its own, in which `wrong` happens to the first attempt."""
-    start = [sys.executable, str(counting.FILE), "--no-ray", "--results", str(folder), *words]
-    return subprocess.run(start, capture_output=True, text=True, env={**os.environ, "COUNTING": wrong})
+def command(folder: Path, *words: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run the study in a process of its own, in which what COUNTING names happens to the first attempt."""
+    return run_python(counting.FILE, "--no-ray", "--results", folder, *words, **options)
 
 
 def first_run(folder: Path) -> Any:
@@ -47,15 +45,12 @@ def study_of(program: Any, settings: Any, **fields: Any) -> Study:
     )
 
 
-@pytest.mark.parametrize("wrong", ["killed", "asked"])
-def test_a_function_resumes_from_its_folder_and_reports_each_step_once(tmp_path, wrong):
-    stopped = command(tmp_path / "r", wrong)
-    resumed = command(tmp_path / "r", wrong)  # of the other runs the first attempt is stopped, too
-    while resumed.returncode:
-        resumed = command(tmp_path / "r", wrong)
+@pytest.mark.parametrize(("wrong", "code"), [("killed", -9), ("asked", 130)])
+def test_a_function_resumes_from_its_folder_and_reports_each_step_once(tmp_path, wrong, code):
+    for end in (*[code] * 4, 0):  # the first attempt of each run is stopped
+        command(tmp_path / "r", code=end, COUNTING=wrong)
     run = first_run(tmp_path / "r")
 
-    assert stopped.returncode == (-9 if wrong == "killed" else 130)
     assert [line["epoch"] for line in read_lines(run.epochs)] == [0, 1, 2, 3]
     # an attempt that left in good order counts with its successor
     assert run.tries == (2 if wrong == "killed" else 1)
@@ -143,26 +138,9 @@ class Nested:
 WRONG_WIDTH = "Unknown setting 'model.wdith': model has width. Did you mean 'model.width'?"
 
 
-@pytest.mark.parametrize(
-    ("settings", "variants", "words"),
-    [
-        ({"model": {"width": 8}}, {"model.wdith": [16]}, WRONG_WIDTH),
-        (Nested, {"model.wdith": [16]}, WRONG_WIDTH),
-        (Nested(), {"model": {"wide": {"model": {"wdith": 16}}}}, WRONG_WIDTH),
-        ({"depth": 1}, {"dept": [1]}, "Unknown setting 'dept': train has depth. Did you mean 'depth'?"),
-        ({"depth": 1}, {"depth": ["a"]}, "'depth' must be an integer, but got 'a'"),
-        ({"depth": 1}, {"seed": [1]}, "'seed' is not a setting of train: a run reads its seed from run.seed"),
-        ({"seed": 1}, {"depth": [1]}, "must not have 'seed': a run reads its seed from run.seed"),
-        (
-            {"depth": 1},
-            {"depth": [2, print]},
-            "the setting 'depth' contains <built-in function print>, but a setting must be a number",
-        ),
-        ([1], {"depth": [1]}, "must be a dictionary with defaults, a dataclass or a pydantic model"),
-    ],
-)
-def test_settings_that_do_not_fit_are_refused_before_anything_runs(settings, variants, words):
-    with pytest.raises(ConfigError, match=re.escape(words)):
+@refused(globals(), "settings variants", "settings of a function")
+def test_settings_that_do_not_fit_are_refused_before_anything_runs(settings, variants, message):
+    with pytest.raises(ConfigError, match=message):
         make_plan(
             study_of(
                 Function(counting.count, name="refused", title="train"), settings, variants=grid(variants)
@@ -243,16 +221,15 @@ def test_closures_are_distinguished_by_their_captured_values():
 
 @pytest.mark.whole
 def test_a_killed_function_resumes_in_another_process_on_ray(tmp_path):
-    start = [sys.executable, str(counting.FILE), "--results", str(tmp_path / "r"), "--seeds", "1"]
-    subprocess.run(start, check=True, env={**os.environ, "COUNTING": "killed"}, capture_output=True)
+    run_python(counting.FILE, "--results", tmp_path / "r", "--seeds", 1, COUNTING="killed")
     run = first_run(tmp_path / "r")
 
     assert [line["epoch"] for line in read_lines(run.epochs)] == [0, 1, 2, 3]
     assert run.tries == 2
 
 
-@pytest.mark.parametrize(("reports", "status"), [(True, "failed"), (False, "done")])
-def test_a_function_is_taken_for_hung_only_once_it_has_reported_a_step(tmp_path, reports, status):
+@pytest.mark.parametrize(("reports", "status", "codes"), [(True, "failed", (1, 5)), (False, "done", (0, 0))])
+def test_a_function_is_taken_for_hung_only_once_it_has_reported_a_step(reports, status, codes):
     """It is silent for 3 s, and may be for 1.2 s."""
     lines = [
         "import time",
@@ -265,12 +242,12 @@ def test_a_function_is_taken_for_hung_only_once_it_has_reported_a_step(tmp_path,
         'if __name__ == "__main__":',
         "    main(study)",
     ]
-    (tmp_path / "silent.py").write_text("\n".join(lines))
-    start = [sys.executable, "silent.py", "--no-ray", "--set", "resources.hang_timeout_minutes=0.02"]
-    for _ in range(2):  # the second one records that the first was ended
-        subprocess.run(start, cwd=tmp_path, capture_output=True)
+    Path("silent.py").write_text("\n".join(lines))
+    start = ("silent.py", "--no-ray", "--set", "resources.hang_timeout_minutes=0.02")
+    for code in codes:  # the second one records that the first was ended
+        run_python(*start, code=code)
 
-    (run,) = recstudy.load(tmp_path / "results").runs.to_dict("records")
+    (run,) = recstudy.load("results").runs.to_dict("records")
     assert run["status"] == status
     assert run.get("error_class", "") == ("hung" if reports else "")
 
@@ -291,8 +268,8 @@ def test_a_function_that_cannot_be_sent_to_workers_is_refused_in_one_line(tmp_pa
 
 
 def test_seeds_that_were_started_stay_and_a_new_level_gets_as_many(tmp_path):
-    command(tmp_path / "r", "", "--seeds", "4")
-    longer = command(tmp_path / "r", "", "--vary", "depth=1,2,3", "--seeds", "3")
+    command(tmp_path / "r", "--seeds", "4")
+    longer = command(tmp_path / "r", "--vary", "depth=1,2,3", "--seeds", "3")
 
     assert (
         "Note: 4 seeds were started or read before and stay, though this command asks for 3." in longer.stdout

@@ -1,13 +1,14 @@
 """Whatever decides the numbers of a command, besides its line, is noticed when it changes."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from processes import run_python
 from repositories import git
 
+from recstudy.base.errors import ConfigError
 from recstudy.plugins.files import code_of
+from recstudy.programs.inputs import input_files
 from recstudy.records import Result
 from recstudy.records.reading import read_record, write_record
 
@@ -53,17 +54,16 @@ def write(line=PYTHON, more="", **files) -> None:
         Path(name).write_text(text)
 
 
-def start(*words: str) -> tuple[int, str]:
-    done = subprocess.run([sys.executable, "study.py", "--no-ray", *words], capture_output=True, text=True)
-    return done.returncode, done.stdout + done.stderr
+def start(*words: str, code: int = 0) -> str:
+    process = run_python("study.py", "--no-ray", *words, code=code)
+    return process.stdout + process.stderr
 
 
 @pytest.fixture(params=["without git", "tracked", "not added"])
-def repository(request, tmp_path, monkeypatch) -> str:
+def repository(request) -> str:
     """A folder of files, in which the study was run once."""
-    monkeypatch.chdir(tmp_path)
     if request.param != "without git":
-        git(tmp_path, "init")
+        git(Path(), "init")
     return request.param
 
 
@@ -86,19 +86,17 @@ def commit(repository: str) -> None:
 def test_a_changed_file_stops_the_study_and_is_named(line, name, text, repository):
     write(line)
     commit(repository)
-    assert start()[0] == 0
+    start()
 
     Path(name).write_text(text)
 
-    code, output = start()
-    assert (code, output.splitlines()[-1]) == (
-        2,
+    assert start(code=2).splitlines()[-1] == (
         f"ConfigError: {name} changed since 1 finished run was made. Repeat them with --rerun changed, or use"
-        " them with --keep",
+        " them with --keep"
     )
-    assert start("--keep")[0] == 0
-    assert start("--rerun", "changed")[0] == 0
-    assert start()[0] == 0
+    start("--keep")
+    start("--rerun", "changed")
+    start()
 
 
 @pytest.mark.parametrize(
@@ -110,51 +108,46 @@ def test_a_changed_file_stops_the_study_and_is_named(line, name, text, repositor
         ("", 'METRICS=JsonFile("metrics.json", "loss")', "metrics of train.py"),
     ],
 )
-def test_a_changed_environment_or_source_of_metrics_is_named(first, second, name, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_changed_environment_or_source_of_metrics_is_named(first, second, name):
     write(more=first)
-    assert start()[0] == 0
+    start()
 
     write(more=second)
     if second.startswith("METRICS"):
         text = Path("study.py").read_text().replace('metrics=JsonFile("metrics.json")METRICS', "metrics")
         Path("study.py").write_text(text)
 
-    assert f"{name} changed since 1 finished run was made" in start()[1]
-    assert start()[0] == 2
+    assert f"{name} changed since 1 finished run was made" in start(code=2)
 
 
 def test_outputs_prose_and_a_study_of_the_same_runs_are_no_changed_inputs(repository):
     write(PYTHON + " --log last.json train.log")
     commit(repository)
     for seeds in "123":
-        code, output = start("--seeds", seeds)
-        assert code == 0, output
+        start("--seeds", seeds)
     Path("notes.md").write_text("# more")
     text = Path("study.py").read_text()
     Path("study.py").write_text(text.replace("variants=", "seeds=2, variants="))
 
-    assert start()[0] == 0
+    start()
 
 
-def test_inputs_adds_and_excludes_files_and_an_unknown_one_is_refused(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_inputs_adds_and_excludes_files_and_an_unknown_one_is_refused():
     write(more=', inputs=["data.csv", "!deep/*"]')
-    assert start()[0] == 0
+    start()
     Path("deep/call.py").write_text("changed = 1")
-    assert start()[0] == 0
+    start()
     Path("data.csv").write_text("2,3")
-    assert "data.csv changed since" in start()[1]
+    assert "data.csv changed since" in start(code=2)
 
     write(more=', inputs=["dat.csv"]')
-    assert start()[1].startswith("ConfigError: inputs: no file matches 'dat.csv' in ")
+    assert start(code=2).startswith("ConfigError: inputs: no file matches 'dat.csv' in ")
 
 
-def test_runs_that_were_recorded_without_these_digests_stay_usable(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_runs_that_were_recorded_without_these_digests_stay_usable():
     write()
-    assert start()[0] == 0
-    (file,) = tmp_path.glob("results/runs/*/result.json")
+    start()
+    (file,) = Path().glob("results/runs/*/result.json")
     result = read_record(file, Result)
     earlier_names = {"train.py", "helper.py", "study.py"}
     for name in result.provenance.files.keys() - earlier_names:
@@ -162,9 +155,9 @@ def test_runs_that_were_recorded_without_these_digests_stay_usable(tmp_path, mon
     write_record(file, result)
     Path("config.yaml").write_text("lr: 0.2")
 
-    assert start()[0] == 0
+    start()
     Path("helper.py").write_text("x = 2")
-    assert "helper.py changed since" in start()[1]
+    assert "helper.py changed since" in start(code=2)
 
 
 def test_the_main_block_of_a_script_counts_and_that_of_a_study_does_not():
@@ -173,3 +166,18 @@ def test_the_main_block_of_a_script_counts_and_that_of_a_study_does_not():
 
     assert code_of(block.format(1).encode()) != code_of(block.format(2).encode())
     assert code_of(study.format(1).encode()) == code_of(study.format(2).encode())
+    for other in (
+        "class Search: pass\n" + block,
+        "beam = Search(width={})",
+        study.replace("    main", "    K = {}\n    main"),
+    ):
+        assert code_of(other.replace("{}", "1").encode()) != code_of(other.replace("{}", "2").encode())
+
+
+def test_more_files_than_are_read_without_git_need_inputs(tmp_path):
+    for number in range(501):
+        (tmp_path / f"{number}.yaml").write_text("")
+
+    with pytest.raises(ConfigError, match=r"more than 500 files of code and configuration.*inputs="):
+        input_files(["python", "train.py"], tmp_path, ())
+    assert len(input_files(["python", "train.py"], tmp_path, ["99.yaml"])) == 501

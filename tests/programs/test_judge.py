@@ -4,12 +4,12 @@ other.
 
 import json
 import os
-import subprocess
-import sys
 from itertools import product
 from pathlib import Path
 
 import pytest
+from processes import run_python
+from repositories import git
 from rich.console import Console
 
 import recstudy
@@ -55,9 +55,8 @@ claims:
 
 
 @pytest.fixture
-def judge(tmp_path, monkeypatch):
+def judge(tmp_path):
     """Rows of a CSV file, and options -> the study's folder."""
-    monkeypatch.chdir(tmp_path)
 
     def run(rows: list[str], **options) -> Path:
         Path("runs.csv").write_text(HEAD + "".join(f"{row}\n" for row in rows))
@@ -183,7 +182,7 @@ def test_claims_of_a_commit_before_the_runs_are_not_post_hoc(judge, monkeypatch,
         monkeypatch.setenv(f"GIT_{name}_EMAIL", "a@b")
         monkeypatch.setenv(f"GIT_{name}_DATE", "2026-01-01T23:00:00+00:00")
     for words in (["init", "-q"], ["add", "claims.yaml"], ["commit", "-qm", "claims"]):
-        subprocess.run(["git", *words], check=True)
+        git(Path(), *words)
     if is_changed:
         Path("claims.yaml").write_text(CLAIMS + "\n")
     Path("runs.csv").write_text(f"{HEAD.strip()},start_time\n" + "".join(f"{row},{start}\n" for row in ROWS))
@@ -359,9 +358,8 @@ MULTI = [
 
 
 @pytest.fixture
-def judge_multi(tmp_path, monkeypatch):
+def judge_multi(tmp_path):
     """Options, and rows -> the plan of runs on two data sets."""
-    monkeypatch.chdir(tmp_path)
 
     def run(rows=MULTI, **options):
         Path("multi.csv").write_text(
@@ -455,17 +453,15 @@ def test_judge_loads_neither_torch_nor_ray_nor_optuna(judge):
         "try: main(['judge', 'runs.csv'])\nexcept SystemExit as end: assert not end.code\n"
         "print({'torch', 'ray', 'optuna'} & set(sys.modules))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "set()"
+    assert run_python("-c", code).stdout.splitlines()[-1] == "set()"
 
 
 # ------------------------------------------------------------------------------------------ the page of a table
 
 
 @pytest.fixture
-def judge_table(tmp_path, monkeypatch):
+def judge_table(tmp_path):
     """The lines of a CSV file, and options -> the study with its page."""
-    monkeypatch.chdir(tmp_path)
 
     def run(lines: list[str], **options):
         Path("t.csv").write_text("\n".join(lines) + "\n")

@@ -36,11 +36,6 @@ def item_results(seeds: int = 1, items: int = 300, advantage: float = 0.2) -> pd
     return frame.drop(columns="seed") if seeds == 1 else frame
 
 
-@pytest.fixture(autouse=True)
-def working_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-
 def test_single_runs_are_compared_on_the_same_items_and_the_sentence_says_so(tmp_path, capsys):
     frame = item_results()
     frame.to_csv("items.csv", index=False)

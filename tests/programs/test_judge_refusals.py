@@ -1,10 +1,10 @@
 """`recstudy judge` refuses tables and claims that allow two readings, and names the fix."""
 
-import re
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from refusals import refused
 
 import recstudy
 from recstudy import Claim, Metric
@@ -20,6 +20,12 @@ def runs(**columns: object) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["method", "seed", "accuracy"]).assign(**columns)
 
 
+def of_metric(name: str, values: object = None) -> pd.DataFrame:
+    """The runs with another name, and other values, of their metric."""
+    frame = runs().rename(columns={"accuracy": name})
+    return frame if values is None else frame.assign(**{name: values})
+
+
 def long_format() -> pd.DataFrame:
     return runs(loss=[0.3, 0.31, 0.32, 0.2, 0.21, 0.22]).melt(["method", "seed"], var_name="metric")
 
@@ -30,103 +36,16 @@ def of_settings(*cells: tuple[str, float, float]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["method", "lr", "seed", "accuracy"])
 
 
-@pytest.fixture(autouse=True)
-def working_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("frame", "options", "problem"),
-    [
-        (runs().set_index("method").rename_axis(None), {}, "column 1 has no name, and its cells are A, B."),
-        (long_format(), {}, r"metric (accuracy, loss) names what value is. Give each metric a column"),
-        (long_format(), {"metrics": "value:higher"}, "metric (accuracy, loss) names what value is."),
-        (runs(data_seed=[0, 0, 1, 0, 0, 1]), {}, "seed, data_seed vary, and runs that share one of them"),
-        (runs(accuracy=[0.9, 0.91, 0.92, 90.1, 90.2, 90.3]), {}, "look like shares and percentages"),
-        *(
-            (
-                runs().rename(columns={"accuracy": head}).assign(**{head: [0.4, 0.4, 0.4, 41, 42, 43]}),
-                {},
-                f"{head} has values such as 0.4 and 43, which look like shares and percentages",
-            )
-            for head in ("mAP", "bleu", "nDCG@10", "MRR", "test_error")
-        ),
-        (runs().rename(columns={"accuracy": "quality"}), {"metrics": "quality"}, "--metrics quality:higher"),
-        (runs().rename(columns={"accuracy": "loss_at_best_acc"}), {}, "does not say whether higher or lower"),
-        (runs().drop(columns="seed"), {"paired": True}, "--paired needs the column of the folds or seeds"),
-        (runs(seed=range(6)), {"paired": True}, "no other variant has a seed of method=A: 0, 1, 2."),
-        (
-            runs(random_state=[0, 0, 1, 0, 0, 1]),
-            {},
-            "seed, random_state vary, and runs that share one of them",
-        ),
-        (
-            runs().rename(columns={"accuracy": "f1"}).assign(f1=[0.9, 0.91, 0.92, 90.1, 90.2, 90.3]),
-            {},
-            "f1 has values such as 0.9 and 90.3, which look like shares and percentages",
-        ),
-        (runs(epochs=[12, 13, 14, 12, 12, 14]), {}, "most seeds have their own epochs, as if it were"),
-        (
-            runs(idx=range(6)),
-            {},
-            "no two lines share their idx. If it numbers the lines, state --items none; if it names test items,",
-        ),
-        (
-            runs(split="test").pipe(lambda frame: pd.concat([frame, frame.assign(split="train")])),
-            {},
-            "split is test, train, so a mean would be of training and test. Keep the lines of one,",
-        ),
-        (
-            runs()[["method", "accuracy"]].assign(method=["A", "", "", "B", "", ""]),
-            {},
-            "line 2, column 'method': the cell is empty. Write the level in each line, or none",
-        ),
-        *(
-            (runs().rename(columns={"accuracy": head}), {"metrics": head}, f"{head}:higher")
-            for head in (
-                "accuracy_drop",
-                "error_reduction",
-                "loss_delta",
-                "acc_ci95",
-                "survival_time",
-                "minus_loss",
-            )
-        ),
-    ],
-)
-def test_a_table_with_two_readings_is_refused(frame, options, problem):
-    with pytest.raises(ConfigError, match=re.escape(problem)):
+@refused(globals(), "frame options", "a table with two readings")
+def test_a_table_with_two_readings_is_refused(frame, options, message):
+    with pytest.raises(ConfigError, match=message):
         recstudy.judge(frame, **options)
     assert not Path("results/studies").exists()
 
 
-@pytest.mark.parametrize(
-    ("frame", "claim", "problem"),
-    [
-        (
-            of_settings(("A", 0.1, 80.1), ("A", 0.01, 90.1), ("B", 0.01, 89.1)),
-            BETTER,
-            "is about lr 0.01 on one side and lr 0.01, 0.1 on the other",
-        ),
-        (
-            runs(accuracy=[0.50, 0.51, 0.52, 0.92, 0.93, 0.94]),
-            Claim("equal", higher={"method": "B"}, lower={"method": "A"}, within=1),
-            "states 1, but the values of accuracy are at most 0.94. Write 0.01",
-        ),
-        (
-            of_settings(("A", 0.01, 90.1), ("B", 0.1, 92.1), ("C", 0.01, 88.1), ("C", 0.1, 90.1)),
-            BETTER,
-            "is about lr 0.1 on one side and lr 0.01 on the other",
-        ),
-        (
-            runs(),
-            Claim("B reaches 90 %", of={"method": "B"}, at_least=0.9),
-            "states 0.9, but the values of accuracy are at least 90.1 %. Write 90 for 0.9 of 1",
-        ),
-    ],
-)
-def test_a_claim_about_something_else_is_refused(frame, claim, problem):
-    with pytest.raises(ConfigError, match=re.escape(problem)):
+@refused(globals(), "frame claim", "a claim about something else")
+def test_a_claim_about_something_else_is_refused(frame, claim, message):
+    with pytest.raises(ConfigError, match=message):
         recstudy.judge(frame, claims=[claim])
     assert not Path("results/studies").exists()
 

@@ -3,10 +3,10 @@
 import csv
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from processes import run_python
 
 from recstudy.base.errors import StorageError
 from recstudy.cli import main
@@ -14,9 +14,8 @@ from recstudy.cli.new import write_starter
 
 
 @pytest.fixture
-def new(tmp_path, monkeypatch, capsys):
+def new(capsys):
     """The words behind `recstudy new` -> exit code and output."""
-    monkeypatch.chdir(tmp_path)
 
     def write(*words: str) -> tuple[int, str]:
         with pytest.raises(SystemExit, match=r"^(None|\d)?$") as end:
@@ -27,24 +26,22 @@ def new(tmp_path, monkeypatch, capsys):
     return write
 
 
-def test_without_ray_every_message_names_the_command_that_works(tmp_path):
+def test_without_ray_every_message_names_the_command_that_works():
     """As on a base install: `import ray` fails."""
 
-    def run(words: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        code = f"import sys; sys.modules['ray'] = None; sys.argv[1:] = {list(arguments)}; {words}"
-        return subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    def run(words: str, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+        without_ray = f"import sys; sys.modules['ray'] = None; sys.argv[1:] = {list(arguments)}; {words}"
+        return run_python("-c", without_ray, code=code)
 
     new = run("from recstudy.cli import main; main(sys.argv[1:])", "new", "mine")
     assert new.stdout == "mine.py: run it with python mine.py --no-ray\n"
-    assert "    python mine.py --no-ray --seeds 10   #" in (tmp_path / "mine.py").read_text()
+    assert "    python mine.py --no-ray --seeds 10   #" in Path("mine.py").read_text()
     study = "import runpy; sys.argv[0] = 'mine.py'; runpy.run_path('mine.py', run_name='__main__')"
-    with_ray = run(study)
-    assert (with_ray.returncode, with_ray.stderr) == (
-        2,
+    assert run(study, code=2).stderr == (
         'ray is not installed. In the clone of recstudy: pip install ".[train]". Without Ray: --no-ray (in'
-        " Python: ray=False)\n",
+        " Python: ray=False)\n"
     )
-    assert run(study, "--no-ray").returncode == 0
+    run(study, "--no-ray")
 
 
 @pytest.mark.parametrize(
@@ -54,7 +51,7 @@ def test_without_ray_every_message_names_the_command_that_works(tmp_path):
 def test_a_starter_runs_and_its_claims_are_supported(words, scripts, new):
     assert new("mine", *words) == (0, "".join([*scripts, "mine.py: run it with python mine.py\n"]))
 
-    subprocess.run([sys.executable, "mine.py", "--no-ray"], check=True, capture_output=True)
+    run_python("mine.py", "--no-ray")
 
     with open("results/studies/mine/default/report/tables/claims.csv") as file:
         assert {claim["verdict"] for claim in csv.DictReader(file)} == {"supported"}
@@ -146,8 +143,7 @@ def test_the_numbers_of_a_command_become_settings(line, command, settings, varia
     assert f"    settings={settings},\n" in text
     assert f"    variants={variants},\n" in text
     assert ('metrics=JsonFile("metrics.json"),' in text) == ("{folder}" in command)
-    words = ["--no-ray"] if "--out" in line else ["--dry-run"]
-    subprocess.run([sys.executable, "mine.py", *words], check=True, capture_output=True)
+    run_python("mine.py", "--no-ray" if "--out" in line else "--dry-run")
 
 
 def test_options_of_a_launcher_stay_and_a_script_that_logs_to_wandb_is_read_there(new):

@@ -2,16 +2,13 @@
 resumes.
 """
 
-import dataclasses
-import os
 import re
-import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 
 import climbing
 import pytest
+from processes import run_python
 from shell import Shell, kill_all, until
 
 import recstudy
@@ -68,22 +65,6 @@ def test_fields_are_set_and_varied_by_their_own_names(tmp_path, command):
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (
-            {"vary": {"dpeth": [1]}},
-            "Unknown setting 'dpeth': climb has lr, depth, epochs, pause. Did you mean 'depth'",
-        ),
-        ({"vary": {"depth": ["deep"]}}, "depth"),
-        ({"changes": {"depth": 3}}, "'depth' is varied by climbing. Do not set it"),
-    ],
-)
-def test_search_of_a_function_refuses_options_that_do_not_fit(options, words):
-    with pytest.raises(ConfigError, match=words):
-        make_plan(climbing.study, **options)
-
-
-@pytest.mark.parametrize(
     ("settings", "steps"),
     [({"epochs": 9, "steps": 100}, 9), ({"steps": 5}, 5), ({"rounds": 5}, None), ({"steps": True}, None)],
 )
@@ -110,14 +91,13 @@ def test_objectives_are_the_metrics_that_the_function_returns():
 
 
 def test_a_killed_search_resumes_and_repeats_no_finished_run(tmp_path):
-    start = [sys.executable, str(climbing.FILE), "--no-ray", "--results", str(tmp_path), "--stopping", "none"]
-    killed = subprocess.run(start, capture_output=True, env={**os.environ, "CLIMBING": "4"}, check=False)
+    start = [climbing.FILE, "--no-ray", "--results", tmp_path, "--stopping", "none"]
+    run_python(*start, code=-9, CLIMBING="4")
     old_log = log_of(tmp_path)
 
-    resumed = subprocess.run(start, capture_output=True, text=True, check=True)
+    resumed = run_python(*start)
 
     new_log = log_of(tmp_path)
-    assert killed.returncode == -9
     assert [run.label for run in new_log.runs[: len(old_log.runs)]] == [run.label for run in old_log.runs]
     assert "4 runs made before, 1 of them to run" in resumed.stdout
     assert [new_log.results.run(run.id).tries for run in new_log.runs] == [1, 1, 1, 2, *[1] * 6]
@@ -137,19 +117,6 @@ def test_a_search_of_a_function_on_ray_resumes_after_its_driver_was_killed(tmp_p
     assert len(shell.records()) + len(shell.records("stopped.json")) == 12
     assert {record["by"] for record in shell.records("stopped.json").values()} == {"median"}
     assert "Best trial: in the search by accuracy: trial 0 (lr 0.1, depth 2) with 58.0 (n=1)" in output
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"trial_seeds": 0}, "the trial_seeds of climbing must be a whole number of at least 1, but got 0"),
-        ({"keep": "all"}, "the `keep` of climbing must be 'best' or empty, but got 'all'"),
-        ({"trial_seeds": 3}, "--stopping median ranks single runs, but each trial of climbing has 3 seeds"),
-    ],
-)
-def test_seeds_and_folders_of_trials_that_cannot_be_are_refused(changes, message):
-    with pytest.raises(ConfigError, match=message):
-        make_plan(dataclasses.replace(climbing.study, **changes))
 
 
 NOISY = '''
@@ -187,15 +154,10 @@ if __name__ == "__main__":
 def test_a_trial_is_scored_by_several_seeds_and_the_folders_of_the_best_one_stay(
     tmp_path, better, level, scores
 ):
-    file = tmp_path / "noisy.py"
-    file.write_text(NOISY.replace("BETTER", better))
+    Path("noisy.py").write_text(NOISY.replace("BETTER", better))
 
-    def run(*words: str) -> str:
-        start = [sys.executable, str(file), "--no-ray", *words]
-        return subprocess.run(start, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
-
-    started = run("--budget", "6 runs")
-    output = run()
+    started = run_python("noisy.py", "--no-ray", "--budget", "6 runs").stdout
+    output = run_python("noisy.py", "--no-ray").stdout
 
     assert "6 runs in total: 3 to search with 3 seeds a trial" in started
     best = re.search(r"in the search by score: trial (\d) \(level (\d)\) with (\d)", output)
@@ -204,7 +166,7 @@ def test_a_trial_is_scored_by_several_seeds_and_the_folders_of_the_best_one_stay
     assert kept == [f"{level} {seed}" for seed in range(3)]
     assert f"Kept of trial {best[1]}, the best: " in output
     assert "Seeds of the best 1 trial: 3, 4, 5" in " ".join(output.split())
-    assert "nothing is left to run" in run()
+    assert "nothing is left to run" in run_python("noisy.py", "--no-ray").stdout
     assert len(list(tmp_path.glob("results/runs/*/result.json"))) == 15
     records = load_study(Results(tmp_path / "results"), "noisy", "default")
     points = Pareto("cost", x="seconds", y="score").data(records)

@@ -1,13 +1,12 @@
 """What a user sees of mistakes in a program of their own: lines of their files, and no frames of ours."""
 
-import os
 import re
 import subprocess
-import sys
 from abc import ABC, abstractmethod
 from pathlib import Path
 
 import pytest
+from processes import run_python
 
 from recstudy.base.errors import ConfigError
 from recstudy.plugins import check_call, gathering, import_object
@@ -40,18 +39,15 @@ def write_study(folder: Path, name: str, depths: str = "[0, 1]", arguments: str 
     return file
 
 
-def run_file(file: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def run_file(file: Path, *words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
     """Run a study without Ray, with its results in its folder."""
-    start = [sys.executable, file.name, "--no-ray", "--results", "results", *words]
-    return subprocess.run(
-        start, cwd=file.parent, capture_output=True, text=True, env={**os.environ, "COLUMNS": "300"}
-    )
+    start = (file.name, "--no-ray", "--results", "results", *words)
+    return run_python(*start, code=code, folder=file.parent, COLUMNS="300")
 
 
 def test_an_error_in_a_training_function_is_shown_with_the_last_lines_of_the_users_files(tmp_path):
-    process = run_file(write_study(tmp_path, "mine.py"))
+    process = run_file(write_study(tmp_path, "mine.py"), code=8)
 
-    assert process.returncode == 8
     message, *calls = [line for line in process.stdout.splitlines() if "mine.py" in line]
     assert "mine.py, line 6: ZeroDivisionError: division by zero" in message
     assert calls == [
@@ -61,9 +57,8 @@ def test_an_error_in_a_training_function_is_shown_with_the_last_lines_of_the_use
 
 
 def test_a_training_function_with_other_arguments_is_refused_before_anything_runs(tmp_path):
-    process = run_file(write_study(tmp_path, "mine.py", arguments="run, epochs"))
+    process = run_file(write_study(tmp_path, "mine.py", arguments="run, epochs"), code=2)
 
-    assert process.returncode == 2
     assert process.stderr.splitlines() == [
         "ConfigError: mine.py, line 9: train(run, epochs) is called as train(run): missing a required argument: 'epochs'"
     ]

@@ -2,8 +2,6 @@
 
 import re
 import shutil
-import subprocess
-import sys
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -11,6 +9,7 @@ from pathlib import Path
 import pytest
 from bundles import changed, edited, sealed
 from own_study import run_study
+from processes import RECSTUDY, run_python
 
 from recstudy import Claim, Function, Metric, Range, RunContext, Search, main
 from recstudy.base.errors import ConfigError
@@ -187,13 +186,12 @@ def test_a_bundle_of_a_command_has_its_code_and_no_other_inputs(tmp_path):
     (tmp_path / "train.py").write_text("import sys\nprint('accuracy:', 50 + int(sys.argv[2]))\n")
     for name in ("patients.csv", "kaggle.json", "conf.yaml"):
         (tmp_path / name).write_text("{}")
-    recstudy = [sys.executable, "-c", "from recstudy.cli import main; main()"]
     for words in (
-        [sys.executable, "study.py", "--no-ray"],
-        [*recstudy, "publish", "results/studies/ours/default", "out"],
-        [*recstudy, "publish", "results/studies/ours/default", "whole", "--with-data"],
+        ["study.py", "--no-ray"],
+        [*RECSTUDY, "publish", "results/studies/ours/default", "out"],
+        [*RECSTUDY, "publish", "results/studies/ours/default", "whole", "--with-data"],
     ):
-        subprocess.run(words, cwd=tmp_path, check=True, capture_output=True)
+        run_python(*words, folder=tmp_path)
 
     code, whole = ({file.name for file in (tmp_path / name / "code").iterdir()} for name in ("out", "whole"))
     assert code == {"study.py", "train.py", "conf.yaml"}
@@ -217,21 +215,14 @@ if __name__ == "__main__":
 def test_the_runs_of_a_bundle_are_made_again_by_the_program_in_it(tmp_path):
     (tmp_path / "study").mkdir()
     (tmp_path / "study" / "mine.py").write_text(STUDY)
-    recstudy = [sys.executable, "-c", "from recstudy.cli import main; main()"]
-    done = [
-        subprocess.run(words, cwd=folder, capture_output=True, text=True)
-        for folder, words in (
-            (tmp_path, [sys.executable, "study/mine.py", "--no-ray"]),
-            (tmp_path, [*recstudy, "publish", "results/studies/mine/default", "out"]),
-            (tmp_path / "study", [*recstudy, "reproduce", "../out.zip", "--no-ray"]),
-        )
-    ]
+    run_python("study/mine.py", "--no-ray", folder=tmp_path)
+    run_python(*RECSTUDY, "publish", "results/studies/mine/default", "out", folder=tmp_path)
+    reproduce = *RECSTUDY, "reproduce", "../out.zip", "--no-ray"
+    refused = run_python(*reproduce, folder=tmp_path / "study", code=2)
     lines = (tmp_path / "out/README.md").read_text().splitlines()
     (line,) = (line for line in lines if line.startswith("recstudy reproduce DIR "))
     _, *words = line.partition("#")[0].replace("DIR", "../out.zip --no-ray").split()
-    command = [*recstudy, *words]
-    done.append(subprocess.run(command, cwd=tmp_path / "study", capture_output=True, text=True))
+    reproduced = run_python(*RECSTUDY, *words, folder=tmp_path / "study")
 
-    assert [process.returncode for process in done] == [0, 0, 2, 0], done
-    assert "its runs need modules of the bundle: mine" in done[2].stderr
-    assert "Bit-equal: every metric of 4 runs" in done[3].stdout
+    assert "its runs need modules of the bundle: mine" in refused.stderr
+    assert "Bit-equal: every metric of 4 runs" in reproduced.stdout

@@ -6,8 +6,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 import time
 import zipfile
 from contextlib import nullcontext
@@ -16,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from bundles import changed, edited, sealed, without_seed
+from processes import RECSTUDY, run_python
 
 from recstudy.base.errors import StorageError
 from recstudy.base.files import sha256_of
@@ -404,18 +403,12 @@ def test_what_cannot_be_counted_is_named_with_the_reason(reason, bundle, tmp_pat
     if reason == "glyphnet":
         changed(bundle, PLAN_FILE, '"family": "vitrm"', '"family": "glyphnet"')
     program = WITHOUT_TORCH * (reason == "torch") + "from recstudy.cli import main; main()"
-    done = subprocess.run(
-        [sys.executable, "-c", program, "verify", str(sealed(bundle))],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ | {"RECSTUDY_CACHE": str(tmp_path / "cache")},
-    )
+    cache = {"RECSTUDY_CACHE": str(tmp_path / "cache")}
+    done = run_python("-c", program, "verify", sealed(bundle), code=reason == "glyphnet", **cache)
 
     line = next(line for line in done.stdout.splitlines() if "titles, parameters and FLOPs" in line)
     assert line.startswith("Not checked: titles, parameters and FLOPs of variants (2): ")
     assert reason in line
-    assert (done.returncode == 0) == (reason == "torch"), done.stdout + done.stderr
 
 
 TAMPERED = {  # metric -> task, and a difference that half precision does not explain
@@ -518,11 +511,7 @@ def test_verify_imports_no_code_of_a_bundle_or_beside_it(bundle, tmp_path):
     plan.write_text(json.dumps(values))
     program = f"from recstudy.cli import main; main(['verify', {str(sealed(bundle))!r}])"
 
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=bundle, capture_output=True, text=True, check=False
-    )
-    assert "Records: sha256" in done.stdout, done.stderr
-
+    assert "Records: sha256" in run_python("-c", program, folder=bundle, code=1).stdout
     assert not (tmp_path / "ran").exists()
 
 
@@ -555,31 +544,26 @@ def test_only_parts_defined_by_the_study_are_unchecked(tmp_path):
     import.
     """
     (tmp_path / "own_study.py").write_text(OWN_STUDY)
-    program = ("-c", "from recstudy.cli import main; main()")
 
-    def typed(*words: str, code: int = 0) -> str:
-        run = subprocess.run(
-            [sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, check=False
-        )
-        assert run.returncode == code, run.stdout + run.stderr
-        return run.stdout
+    def typed(*words: object, code: int = 0) -> str:
+        return run_python(*words, code=code, folder=tmp_path).stdout
 
     typed("own_study.py", "--no-ray", "--results", "results")
-    typed(*program, "publish", "results", "out", "--trust")
+    typed(*RECSTUDY, "publish", "results", "out", "--trust")
     (tmp_path / "published").mkdir()
     (tmp_path / "own_study.py").rename(tmp_path / "published" / "own_study.py")
     assert Bundle(tmp_path / "out").about.code == {"own_study.py": "as it was when the study was planned"}
-    assert "the study's own code is not imported (own_study)" in typed(*program, "verify", "out")
+    assert "the study's own code is not imported (own_study)" in typed(*RECSTUDY, "verify", "out")
 
     changed(tmp_path / "out", "report/tables/own.csv", PRINTED["report/tables/depths.csv"], next_digit)
     changed(tmp_path / "out", "code/own_study.py", "Mine", "Yours")
-    output = typed(*program, "verify", str(sealed(tmp_path / "out")), code=1)
+    output = typed(*RECSTUDY, "verify", sealed(tmp_path / "out"), code=1)
     assert "report/tables/own.csv, line " in output
     assert "code/own_study.py: its SHA-256 is not the one in plan.json" in output
 
     digests = [sha256_of(root / "own_study.py") for root in (tmp_path / "published", tmp_path / "out/code")]
     changed(tmp_path / "out", "results/studies/*/*/plan.json", *digests)
-    output = typed(*program, "verify", str(sealed(tmp_path / "out")), code=1)
+    output = typed(*RECSTUDY, "verify", sealed(tmp_path / "out"), code=1)
     assert "code/own_study.py: its SHA-256 is in plan.json, but no run has recorded it" in output
 
 

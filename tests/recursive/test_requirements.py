@@ -1,12 +1,11 @@
 """`--check-setup`: each data set, weight file and tool that runs need, found or missing."""
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from huggingface_hub import constants
+from processes import run_python
 from rate_weights import write_weights
 
 from recstudy.recursive import CaptionFolder, Cifar10, ImageTRM, PhantomCaptions, RunConfig
@@ -134,17 +133,10 @@ def test_a_start_without_weights_is_refused_in_one_line_and_a_dry_run_names_them
     """
     (tmp_path / "captioner.py").write_text(STUDY)
 
-    def command(option: str) -> tuple[int, list[str], list[str]]:
-        done = subprocess.run(
-            [sys.executable, "captioner.py", option], cwd=tmp_path, capture_output=True, text=True,
-            env={**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "hf")},
-        )  # fmt: skip
-        return done.returncode, done.stdout.splitlines(), done.stderr.splitlines()
-
-    code, lines, _ = command("--dry-run")
-    assert (code, lines[-1]) == (0, "Missing: weights of ResNet-18. --check-setup lists sources.")
-    code, _, (line,) = command("--no-ray")
-    assert code == 2
+    offline = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "hf")}
+    dry_run = run_python("captioner.py", "--dry-run", folder=tmp_path, **offline)
+    assert dry_run.stdout.endswith("\nMissing: weights of ResNet-18. --check-setup lists sources.\n")
+    (line,) = run_python("captioner.py", "--no-ray", code=2, folder=tmp_path, **offline).stderr.splitlines()
     assert line.startswith(
         "DataError: weights of ResNet-18: not in the Hugging Face cache. Run `hf download timm/"
     )
@@ -165,8 +157,8 @@ def test_a_dry_run_names_missing_data_once(tmp_path):
 )
 def test_the_exit_code_of_check_setup_tells_whether_anything_is_missing(tmp_path, preset, code, last_line):
     study = Path(__file__).parents[2] / "studies/vitrm_depth_sweep.py"
-    options = ["--preset", preset, "--check-setup", "--data", str(tmp_path)]
-    done = subprocess.run([sys.executable, study, *options], capture_output=True, text=True, cwd=tmp_path)
+    options = ["--preset", preset, "--check-setup", "--data", tmp_path]
+    done = run_python(study, *options, code=code, folder=tmp_path)
 
-    assert (done.returncode, done.stdout.splitlines()[-1]) == (code, last_line)
+    assert done.stdout.splitlines()[-1] == last_line
     assert not [*tmp_path.iterdir()]

@@ -1,13 +1,13 @@
 """What reports say of a user's own program, from its records alone."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from golden_pages import Tags
 from made_up import write_report
 from own_study import run_study, silent, train
+from processes import run_python
+from refusals import refused
 from rich.console import Console
 
 import recstudy
@@ -269,25 +269,7 @@ def test_values_that_differ_are_printed_with_the_digits_of_their_intervals(tmp_p
     assert sentence in " ".join(terminal.split())
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (
-            "metric,value,deph\naccuracy,83,1",
-            "theirs.csv, line 1, column 'deph': the program has no such setting. Its settings are depth, rate. Did",
-        ),
-        (
-            "metric,value,depth\nacuracy,83,1",
-            "line 2, column 'metric': unknown metric 'acuracy'. Did you mean 'accuracy'",
-        ),
-        ("metric,value,depth\naccuracy,83,many", "line 2, column 'depth': a setting of train: .*depth"),
-        ("metric,value,depth,rate\naccuracy,83,1,depth", "line 2, column 'rate': a setting of train: .*rate"),
-        (
-            "metric,value,unit,depth\nlatency,83,percent,1",
-            "line 2, column 'unit': must be one of ms, but got 'percent'",
-        ),
-    ],
-)
+@refused(globals(), "text", "a published table")
 def test_a_published_table_is_checked_against_the_program(tmp_path, text, message):
     study = Study(
         "published", program=Function(train, name="published.train"), settings={"depth": 1, "rate": 0.1},
@@ -319,12 +301,7 @@ print([name for name in sys.modules if name.startswith(foreign)])
 
 
 def test_reading_imports_neither_the_program_nor_the_recursive_models(tmp_path):
-    results = run_study(tmp_path / "r")
-    process = subprocess.run(
-        [sys.executable, "-c", READ, str(results.root)], capture_output=True, text=True, check=True
-    )
-
-    assert process.stdout.strip() == "[]"
+    assert run_python("-c", READ, run_study(tmp_path / "r").root).stdout == "[]\n"
 
 
 def test_a_setting_may_be_stated_as_a_deviation(tmp_path):

@@ -1,16 +1,15 @@
 """What a user types wrong: one line, exit code 2, nothing left half-written. And what a plan prints."""
 
 import json
-import os
 import re
 import shlex
-import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 
 import pytest
 import tiny
+from processes import run_python
+from refusals import read_refusals
 from shipped import load
 
 from recstudy.base.errors import EXIT_CODES
@@ -25,7 +24,8 @@ from recstudy.study.plan import make_plan
 from recstudy.study.record import record_plan
 from recstudy.study.testing import make_result
 
-REFUSED = re.findall(r"^\$ (.*)\n(.*)$", Path(__file__).with_name("refused.txt").read_text(), re.MULTILINE)
+ROOT = Path(__file__).parents[2]
+REFUSED = read_refusals(Path(__file__).with_name("refused.txt").read_text())
 
 
 @pytest.fixture
@@ -279,7 +279,7 @@ def test_help_teaches_without_loading_torch_or_ray():
         f"try:\n    runpy.run_path({tiny.__file__!r}, run_name='__main__')\n"
         "except SystemExit as end:\n    print(end.code, [m for m in ('torch', 'ray', 'pandas') if m in sys.modules])"
     )
-    text = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    text = run_python("-c", code).stdout
 
     assert "Which of six tiny models learns the digits?" in text
     assert text.splitlines()[-1] == "0 []"
@@ -300,10 +300,8 @@ SHOWN_OPTIONS = {
 @pytest.mark.parametrize("name", ["vitrm_depth_sweep", "recursion_search"])
 def test_help_has_the_options_in_groups_on_one_line_each(name):
     def help_lines(option):
-        return subprocess.run(
-            [sys.executable, f"studies/{name}.py", option], env={**os.environ, "COLUMNS": "100"},
-            capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2],
-        ).stdout.splitlines()  # fmt: skip
+        study = f"studies/{name}.py"
+        return run_python(study, option, folder=ROOT, COLUMNS="100").stdout.splitlines()
 
     lines, whole_lines = help_lines("--help"), help_lines("--help-all")
     options = [line.split()[0] for line in lines if line.startswith(("  -", "  FIELD"))]

@@ -1,10 +1,8 @@
 import doctest
 
 import numpy as np
-import pytest
 
-from recstudy import Study, Variant, factorial, grid, leave_one_out, one_at_a_time
-from recstudy.base.errors import ConfigError
+from recstudy import Study, Variant, grid, leave_one_out, one_at_a_time
 from recstudy.recursive import Digits, RunConfig, TrainConfig, ViT, ViTRM
 from recstudy.study import design
 from recstudy.study.plan import make_plan
@@ -48,20 +46,6 @@ def test_plan_gives_the_position_of_each_base():
     ]
 
 
-def test_base_that_is_no_variant_is_named():
-    with pytest.raises(
-        ConfigError,
-        match=r"'b' is compared with 'ful', which is no variant: there are full, b\. Did you mean 'full'\?",
-    ):
-        planned([Variant("full", {}), Variant("b", {}, base="ful")])
-
-
-@pytest.mark.parametrize("parts", [{}, {"full": {}}])
-def test_leave_one_out_needs_parts_of_other_names(parts):
-    with pytest.raises(ConfigError, match="leave_one_out needs parts, none of them called 'full'"):
-        leave_one_out(parts)
-
-
 def test_one_at_a_time_changes_one_axis_in_each_variant():
     variants = one_at_a_time({"model.latent_steps": [1, 6], "train": {"short": {"train.epochs": 2}}})
 
@@ -97,29 +81,6 @@ def test_two_families_share_an_axis_by_the_levels_of_their_variants():
         getattr(run.config.model, "latent_steps", None) or run.config.model.layers for run in plan.runs
     ] == [1, 1, 3, 3]
     assert [variant.levels["depth"] for variant in plan_record(plan).variants] == [1, 1, 3, 3]
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: grid({"model.a": []}), "the axis 'model.a' needs a list of levels"),
-        (
-            lambda: factorial({"model.a": [1, 2, 3]}),
-            "a factorial has two levels an axis, but 'model.a' has 3; grid takes any number",
-        ),
-        (lambda: grid({"x": [True, 1]}), "the axis 'x' lists a level twice: True and 1"),
-        (lambda: one_at_a_time({"x": [0.0, -0.0]}), "the axis 'x' lists a level twice: 0.0 and -0.0"),
-        (lambda: factorial({"x": [1, 1.0]}), "the axis 'x' lists a level twice: 1 and 1.0"),
-        (lambda: grid({"x": [None, "None"]}), "the axis 'x' lists a level twice: None and 'None'"),
-        (
-            lambda: factorial({"model.a": [0, 1]}, fraction=1 / 2),
-            "no argument 'fraction': factorial has factors",
-        ),
-    ],
-)
-def test_a_bad_design_is_refused_in_one_line(make, message):
-    with pytest.raises(ConfigError, match=message):
-        make()
 
 
 def test_counts_of_numpy_are_whole_numbers():

@@ -6,10 +6,10 @@ import contextlib
 import csv
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from processes import run_python
 from repositories import git
 
 from recstudy import cli
@@ -56,13 +56,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "depth.py").write_text(STUDY.replace("CLAIMS", DEEPER))
     (folder / "runs.csv").write_text(ROWS)
     (folder / "claims.yaml").write_text(CLAIMS)
-    completed = subprocess.run(
-        [sys.executable, "depth.py", "--no-ray", "--json", "--exit-by-verdict"],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-    )
-    assert completed.returncode == 0, completed.stderr
+    completed = run_python("depth.py", "--no-ray", "--json", "--exit-by-verdict", folder=folder)
     (folder / "run.json").write_text(completed.stdout)
     assert "the program prints, too" in completed.stderr
     return folder
@@ -101,10 +95,11 @@ def test_standard_output_is_one_document_of_the_schema(command, folder, capsys):
     assert document.command == ("dry-run" if "--dry-run" in command else command.split()[0])
 
 
-def study_words(folder: Path, *words: str, claims: str = DEEPER) -> subprocess.CompletedProcess[str]:
+def study_words(
+    folder: Path, *words: object, claims: str = DEEPER, code: int = 0
+) -> subprocess.CompletedProcess[str]:
     (folder / "depth.py").write_text(STUDY.replace("CLAIMS", claims))
-    command = [sys.executable, "depth.py", "--no-ray", *words]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    return run_python("depth.py", "--no-ray", *words, folder=folder, code=code)
 
 
 def test_a_run_and_its_dry_run_are_documents(folder, tmp_path):
@@ -180,9 +175,9 @@ def test_the_numbers_are_those_of_the_page(folder):
     ],
 )  # fmt: skip
 def test_the_exit_code_is_that_of_the_verdict(claims, seeds, code, verdict, command, tmp_path, capsys):
-    completed = study_words(tmp_path, "--seeds", str(seeds), "--exit-by-verdict", "--json", claims=claims)
+    options = "--seeds", seeds, "--exit-by-verdict", "--json"
+    completed = study_words(tmp_path, *options, claims=claims, code=code)
 
-    assert completed.returncode == code, completed.stderr
     if verdict is None:
         assert completed.stdout == ""
         assert completed.stderr.startswith("ConfigError: --exit-by-verdict needs a claim")
@@ -198,7 +193,7 @@ def test_the_exit_code_is_that_of_the_verdict(claims, seeds, code, verdict, comm
 
 def test_a_smoke_run_says_why_it_has_no_claims(tmp_path):
     for option in ("--smoke", "--vary=depth=1,2"):
-        errors = study_words(tmp_path, option, "--exit-by-verdict").stderr
+        errors = study_words(tmp_path, option, "--exit-by-verdict", code=2).stderr
         assert "needs a claim, but --smoke, --vary or this preset leaves out the study's claims" in errors
 
 
@@ -248,8 +243,7 @@ def test_the_study_of_the_skill_decides_about_two_branches(tmp_path, capsys, mon
     (folder / "is_it_real.py").write_text(skill.partition("```python\n")[2].partition("```")[0])
     words = "is_it_real.py --no-ray --until decided --json --exit-by-verdict"
     assert words in skill
-    completed = subprocess.run([sys.executable, *words.split()], cwd=folder, capture_output=True, text=True)
-    assert completed.returncode == 0, completed.stderr
+    completed = run_python(*words.split(), folder=folder)
     (question,) = json.loads(completed.stdout)["studies"][0]["questions"]
     assert question["verdict"] == "supported"
     assert question["estimate"] == pytest.approx(3, abs=0.7)

@@ -2,7 +2,7 @@ import pytest
 
 from recstudy import Deviation, Search, Study, Variant, grid
 from recstudy.base.errors import ConfigError
-from recstudy.recursive import Digits, ResNet, RunConfig, TrainConfig, ViTRM
+from recstudy.recursive import Digits, RunConfig, TrainConfig, ViTRM
 from recstudy.study.plan import make_plan
 from recstudy.study.record import command, plan_record
 
@@ -41,38 +41,6 @@ def test_the_command_line_goes_over_a_named_level():
 
 
 LAYERS = {"layers": {str(depth): {"model.layers": depth, "model.latent_tokens": depth} for depth in (1, 2)}}
-
-
-@pytest.mark.parametrize(
-    ("axes", "changes", "words"),
-    [
-        (
-            {"train.supervision_steps": [1, 2]},
-            {"train": {"epochs": 2}},
-            "'train' would replace 'train.supervision_steps', which is",
-        ),
-        (
-            {"model": [BASE.model, ResNet()]},
-            {"model.family": "trm"},
-            "'model.family' would replace 'model', which is varied",
-        ),
-        (
-            LAYERS,
-            {"model": {"family": "vitrm"}},
-            "'model' would replace 'model.layers', which is varied by this study",
-        ),
-        (
-            LAYERS,
-            {"model.layers": 7},
-            "'model.layers' distinguishes 'layers=1' in this study, so its label would be wrong",
-        ),
-        (LAYERS, {"model.latent_tokens": 7}, "'model.latent_tokens' distinguishes 'layers=1'"),
-    ],
-)
-def test_a_setting_does_not_undo_the_sweep_in_silence(axes, changes, words):
-    """Else every cell would be the same run, under the label of another."""
-    with pytest.raises(ConfigError, match=words):
-        make_plan(study(grid(axes)), changes=changes)
 
 
 @pytest.mark.parametrize(
@@ -119,21 +87,6 @@ def test_setting_shared_by_all_variants_can_be_changed():
     ] == [2, 2]
 
 
-def test_no_variants_or_two_of_one_label_are_refused():
-    with pytest.raises(ConfigError, match="s, preset quick has no variants"):
-        make_plan(study([]))
-    with pytest.raises(ConfigError, match="s, preset quick: 2 variants have the label 'wide'"):
-        make_plan(
-            study(
-                [
-                    Variant("wide", {"model.width": 32}),
-                    Variant("plain", {}),
-                    Variant("wide", {"model.width": 64}),
-                ]
-            )
-        )
-
-
 BAD = ["", "..", "/tmp/evil", "a\\b", ".hidden", "dot.", "new\nline", "ü"]
 
 
@@ -148,12 +101,6 @@ def test_a_name_is_one_folder_inside_the_results(name):
     ):
         with pytest.raises(ConfigError, match="name is that of a folder: letters, digits"):
             make_named_plan()
-
-
-@pytest.mark.parametrize("presets", [("quick", "Quick"), ("quick", "quick-smoke")])
-def test_two_presets_do_not_share_a_folder(presets):
-    with pytest.raises(ConfigError, match="would share a folder"):
-        make_plan(Study("s", dict.fromkeys(presets, BASE), [Variant("plain", {})]))
 
 
 def test_stated_deviation_must_hold_in_the_paper_preset_and_is_in_the_plan():

@@ -3,10 +3,7 @@
 So a claim says what its paper says: the paper's own numbers support it.
 """
 
-import sys
 from pathlib import Path
-
-sys.path.append(str(Path(__file__).parents[1] / "report"))  # made_up
 
 import pytest
 from made_up import as_result, result

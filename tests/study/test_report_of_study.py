@@ -12,7 +12,6 @@ from recstudy.report import (
     PARTS,
     Curve,
     Differences,
-    FigurePart,
     History,
     LearningCurves,
     Table,
@@ -26,44 +25,8 @@ from recstudy.study.record import plan_record
 BASE = RunConfig(data=Digits(), model=ViTRM(width=32, heads=2))
 
 
-class Forgotten(FigurePart):
-    """Of a kind that nobody registered."""
-
-    name: str = "forgotten"
-
-
 def study(*report) -> Study:
     return Study("s", {"quick": BASE}, grid({"model.latent_steps": [1, 2]}), report=report, question="?")
-
-
-@pytest.mark.parametrize(
-    ("part", "message"),
-    [
-        (
-            Curve("c", x="latent_stpes", y="nll"),
-            r"the curve 'c' names 'latent_stpes', but the study has .* mean 'latent_steps'\?",
-        ),
-        (
-            Curve("c", x="latent_steps", y="top_1_accuracy"),
-            r"shows 'top_1_accuracy', but no metric .* mean 'top1_accuracy'\?",
-        ),
-        (Table("t", where={"modle": "ViTRM"}), r"the table 't' names 'modle', .* Did you mean 'model'\?"),
-        (Table("t", settings=(("model.width", "model.widht"),)), "the table 't' names 'model.widht'"),
-        (Table("t", metrics=("aurco.*",)), r"the table 't' shows 'aurco\.\*', but no metric has this name"),
-        (
-            LearningCurves(metrics=("train_lsos",)),
-            "shows 'train_lsos', but no metric has this name. Did you mean 'train_loss'",
-        ),
-        (
-            Forgotten(),
-            r"the report part Forgotten is not registered: write @PARTS\.add\(\"forgotten\"\) over its class",
-        ),
-        ("table1", "the report of s must be of Part, but got 'table1'"),
-    ],
-)
-def test_part_with_names_that_the_study_lacks_is_refused(part, message):
-    with pytest.raises(ConfigError, match=message):
-        make_plan(study(part))
 
 
 def test_part_with_names_of_the_study_is_planned():

@@ -2,11 +2,10 @@
 
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from processes import run_python
 from repositories import git
 
 import recstudy
@@ -29,8 +28,7 @@ def repository(folder: Path) -> str:
 
 def recorded(study: Path) -> tuple[str | None, bool, str]:
     """What a study that is run from elsewhere records."""
-    done = subprocess.run([sys.executable, str(study)], cwd="/", capture_output=True, text=True, check=True)
-    return tuple(json.loads(done.stdout))
+    return tuple(json.loads(run_python(study, folder=Path("/")).stdout))
 
 
 @pytest.fixture

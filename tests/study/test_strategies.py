@@ -6,6 +6,7 @@ import optuna
 import pytest
 from ray.tune.experiment import Trial as TuneTrial
 from ray.tune.schedulers import AsyncHyperBandScheduler, MedianStoppingRule, TrialScheduler
+from refusals import refused
 from test_search_plan import VITRM, search
 
 from recstudy import Range
@@ -211,31 +212,7 @@ def test_condition_is_a_part_of_the_search_definition_and_in_the_plan():
     assert restored.search.space == record.search.space
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        (
-            {"when": {"train.batch_size": {"model.latent_steps": 2}}},
-            r"but got 'train.batch_size': \{'model.latent_steps': 2\}",
-        ),
-        (
-            {"when": {"train.batch_size": {"model.latent_step": [2]}}},
-            "depending on 'model.latent_step', .* Did you mean",
-        ),
-        (
-            {"when": {"train.batch_size": {"model.latent_steps": [9]}}},
-            r"latent_steps is 9, but this is not in its range \(1 to 3\)",
-        ),
-        (
-            {"when": {"train.bath_size": {"model.latent_steps": [2]}}},
-            "'train.bath_size' depending on .* Did you mean 'train.batch_size'",
-        ),
-        (
-            {"when": WHEN, "first": [{"model.latent_steps": 1, "train.batch_size": 16}]},
-            "tries train.batch_size=16 first, beside settings at which its `when` does not search",
-        ),
-    ],
-)
-def test_conditions_that_cannot_be_are_refused(changes, words):
-    with pytest.raises(ConfigError, match=words):
+@refused(globals(), "changes", "conditions of a search")
+def test_conditions_that_cannot_be_are_refused(changes, message):
+    with pytest.raises(ConfigError, match=message):
         make_plan(search(ranges=RANGES, **changes), families=["vitrm"])

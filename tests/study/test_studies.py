@@ -1,12 +1,11 @@
 """Every study of the project as a user would type it: the whole path with --smoke, and each preset's plan."""
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from processes import run_python
 from shipped import load
 
 from recstudy import Search, Study, run
@@ -60,11 +59,7 @@ def test_smoke(path, tmp_path, request):
     some = [SOME[study.name]] if study.name in SOME else []
     preset = f"{next(iter(study.presets))}-smoke"
     if isinstance(study, Search):
-        command = [sys.executable, str(path), "--smoke"]
-        done = subprocess.run(
-            command, cwd=tmp_path, capture_output=True, text=True, timeout=1800, check=False
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
+        run_python(path, "--smoke", folder=tmp_path)
     else:
         run(
             replace(study, question=study.question or study.name),

@@ -2,11 +2,9 @@
 
 from dataclasses import replace
 
-import pytest
 import tiny
 
 from recstudy import Claim, Variant, grid, leave_one_out, one_at_a_time
-from recstudy.base.errors import ConfigError
 from recstudy.cli.options import axes
 from recstudy.study.plan import make_plan
 
@@ -90,11 +88,6 @@ def test_claims_are_about_the_study_s_own_variants_and_go():
 
     assert make_plan(study).claims
     assert not make_plan(study.varied("quick", {"model.latent_steps": [1, 4]})).claims
-
-
-def test_fields_with_the_same_short_name_are_distinguished():
-    with pytest.raises(ConfigError, match=r"'epochs' of this study is 'train.epochs'"):
-        with_variants(grid({"train.epochs": [1, 2]})).varied("quick", {"model.epochs": [1]})
 
 
 def test_levels_are_numbers_words_and_lists():

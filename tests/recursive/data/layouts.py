@@ -6,10 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from refusals import pattern_of, read_refusals, section
 
 from recstudy.base.errors import DataError
 
-REFUSED = Path(__file__).with_name("refused.txt").read_text()
+REFUSED = Path(__file__).with_name("refused.txt")
 
 
 def paint(file, values, kind=np.uint8, mode=None):
@@ -20,8 +21,7 @@ def paint(file, values, kind=np.uint8, mode=None):
 
 def refusals(heading):
     """Edits of files and the messages that they cause, below a heading of refused.txt."""
-    (text,) = re.findall(rf"^## {heading}\n(.*?)(?=^## |\Z)", REFUSED, re.MULTILINE | re.DOTALL)
-    return re.findall(r"^\$ (.*)\n(.*)$", text, re.MULTILINE)
+    return read_refusals(section(REFUSED, heading))
 
 
 def check_refusal(folder, edit, message, read):
@@ -34,5 +34,5 @@ def check_refusal(folder, edit, message, read):
         content = file.read_text().replace(old, new)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(content.encode("latin-1"))
-    with pytest.raises(DataError, match=re.escape(message).replace(re.escape("[...]"), ".*")):
+    with pytest.raises(DataError, match=pattern_of(message)):
         read()

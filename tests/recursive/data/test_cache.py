@@ -2,8 +2,6 @@ import json
 import os
 import pickle
 import shutil
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -11,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from processes import run_python
 
 from recstudy.base.errors import DataError
 from recstudy.recursive import Cifar10, Cifar100, Digits, ImageFolder
@@ -65,10 +64,7 @@ def test_warm_entry_loads_no_decoder_and_no_torch(tmp_path):
         "import sys; from pathlib import Path; from recstudy.recursive import Digits; from recstudy.recursive.data.cache import load\n"
         "load(Digits(), Path('.')); print(sorted({'torch', 'torchvision', 'sklearn', 'PIL'} & set(sys.modules)))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=Path.cwd()
-    )
-    assert done.stdout.strip() == "[]"
+    assert run_python("-c", script).stdout == "[]\n"
 
 
 def test_another_limit_and_seed_read_the_same_entry_and_its_statistics_equal_numpys(tmp_path, monkeypatch):

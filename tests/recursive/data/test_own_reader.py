@@ -1,7 +1,6 @@
 """A data set from outside: a config and its reader, as `Reader` documents them."""
 
 import importlib
-import re
 import sys
 from pathlib import Path
 from typing import Any, ClassVar
@@ -10,11 +9,12 @@ import numpy as np
 import pytest
 import torch
 from layouts import paint
+from refusals import refused
 
 from recstudy.base.errors import ConfigError, DataError
 from recstudy.plugins.registry import gathering
 from recstudy.programs.settings import configure
-from recstudy.recursive import (
+from recstudy.recursive import (  # noqa: F401 - for refused.txt
     CNN,
     HRM,
     Arrays,
@@ -201,36 +201,13 @@ FINDINGS = np.eye(3, dtype=np.int64)[LABELS]
 GOOD = Arrays(IMAGES, LABELS, IMAGES, LABELS)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"train_images": IMAGES / 255}, "train_images must be uint8, uint16 or float32, but are float64"),
-        ({"train_images": FLOATS}, "test_images must be float32, as train_images are, but are uint8"),
-        ({"train_images": FLOATS * np.float32(np.nan), "test_images": FLOATS}, "train_images must be finite"),
-        ({"test_images": IMAGES[:, :, :2]}, "test_images must have the shape (N, 1, 4, 4) (N, C, H, W), but have (20, 1, 2, 4)"),
-        ({"train_images": IMAGES[:0]}, "train_images must not be empty"),
-        ({"train_labels": LABELS / 1}, "train_labels must be integers for the task 'multiclass', but are float64"),
-        ({"train_labels": LABELS[:19]}, "train_labels must have the shape (20,) (N) for the task 'multiclass', but have (19,)"),
-        ({"train_labels": [0] * 20}, "train_labels must be a numpy array (N), but is list"),
-        ({"train_labels": LABELS + 1}, "train_labels must be from 0 to 2, but are from 1 to 3"),
-        ({"train_labels": LABELS - 1}, "train_labels must be from 0 to 2, but are from -1 to 1"),
-        ({"train_groups": LABELS}, "test_groups are missing: set the groups of both splits, or of none"),
-        ({"train_groups": LABELS, "test_groups": LABELS + 2}, "train_groups and test_groups must not share a group, but both have 2"),
-        ({"train_groups": LABELS - 1, "test_groups": LABELS + 3}, "train_groups must be numbered from 0, but one is -1"),
-        ({"train_held": LABELS > 3}, "train_held must be true for some images and false for others, or None without a validation split"),
-        ({"train_held": np.arange(20) > 10, "train_groups": np.arange(20) // 3, "test_groups": LABELS + 20},
-         "train_held must hold out whole groups, but divides group 3"),
-        ({"several": True, "train_labels": LABELS},
-         "train_labels must have the shape (20, 3) (N, classes) for the task 'multilabel', but have (20,)"),
-        ({"several": True, "test_labels": 2 * FINDINGS}, "test_labels must be from -1 to 1, but are from 0 to 2"),
-    ],
-)  # fmt: skip
+@refused(globals(), "changes", "arrays of a reader")
 def test_arrays_of_a_reader_are_checked(changes, message):
     several = "several" in changes
     good = GOOD._replace(train_labels=FINDINGS, test_labels=-FINDINGS) if several else GOOD
     changes = {name: array for name, array in changes.items() if name != "several"}
     assert checked(good, Cells(several=several)).train_groups is None
-    with pytest.raises(DataError, match=f"^the reader of Cells returned wrong data: {re.escape(message)}.$"):
+    with pytest.raises(DataError, match=f"^the reader of Cells returned wrong data: {message}.$"):
         checked(good._replace(**changes), Cells(several=several))
 
 
@@ -284,21 +261,7 @@ class Seven(ModelConfig):
     network: ClassVar[str] = f"{__name__}:SevenNetwork"
 
 
-@pytest.mark.parametrize(
-    ("arrays", "parts", "message"),
-    [
-        ({}, {"model": Seven()}, "the network of Seven has 7 outputs for the 3 classes of Cells. Its logits must be (images, 3)"),
-        ({"train_images": IMAGES[:2], "train_labels": LABELS[:2]}, {},
-         "Cells has 1 training item without the validation split, but a run needs at least 2. Add more items"),
-        ({"test_images": IMAGES[:1], "test_labels": LABELS[:1]}, {}, "Cells has 1 test item, but a run needs at least 2."),
-        ({"train_images": FLOATS, "test_images": FLOATS}, {"model": HRM(width=16, heads=2)},
-         "HRM needs 8-bit images, but the images of Cells are float32 or uint16"),
-        ({"train_images": FLOATS, "test_images": FLOATS}, {"train": TrainConfig(augment=Augment(randaugment_ops=1))},
-         "train.augment.randaugment_ops must be 0, because its operations need 8-bit images"),
-        ({}, {"model": ResNet(), "train": TrainConfig(batch_size=17)},
-         "one of the 18 training images, on which the batch norm of ResNet-18 cannot train. Choose another, such as 18, 19, 20"),
-    ],
-)  # fmt: skip
+@refused(globals(), "arrays parts", "data and model of a dry run")
 def test_a_dry_run_checks_the_users_data_and_model(tmp_path, arrays, parts, message):
     good = {"train_images": IMAGES, "train_labels": LABELS, "test_images": IMAGES, "test_labels": LABELS}
     config = RunConfig(**{"data": Cells(), "model": CNN(), **parts})
@@ -306,27 +269,14 @@ def test_a_dry_run_checks_the_users_data_and_model(tmp_path, arrays, parts, mess
     np.savez(tmp_path / "cells.npz", **good)
     assert RECURSIVE_MODELS.check_data([RunConfig(data=Cells(), model=CNN())], tmp_path) == []
     np.savez(tmp_path / "cells.npz", **(good | arrays))
-    with pytest.raises((ConfigError, DataError), match=re.escape(message)):
+    with pytest.raises((ConfigError, DataError), match=message):
         RECURSIVE_MODELS.check_data([config], tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"tokenizer": None}, "tokenizer must be set for captioned images, and only for them"),
-        ({"test_captions": None}, "test_captions must be set for captioned images, and only for them"),
-        ({"train_captions": [["a"]]}, "train_captions must have 1,000 rows, one per image, but have 1"),
-        ({"train_captions": ["a"] * 1000}, "train_captions[0] must be a non-empty list of texts, but is 'a'"),
-        ({"train_labels": np.zeros((1000, 4), np.int32)},
-         "train_labels must have the shape (1000, 8) (N, tokens) for the task 'caption', but have (1000, 4)"),
-        ({"train_labels": np.full((1000, 8), 64, np.int32)}, "train_labels must be from 0 to 63, but are from 64 to 64"),
-    ],
-)  # fmt: skip
+@refused(globals(), "changes", "captions of a reader")
 def test_captions_are_checked(tmp_path, changes, message):
     config = PhantomCaptions(size=16, length=8)
-    with pytest.raises(
-        DataError, match=f"^the reader of Phantom .* returned wrong data: {re.escape(message)}.$"
-    ):
+    with pytest.raises(DataError, match=f"^the reader of Phantom .* returned wrong data: {message}.$"):
         checked(read_data(config.reader(), tmp_path)._replace(**changes), config)
 
 

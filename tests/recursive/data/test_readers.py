@@ -2,7 +2,7 @@ import hashlib
 import os
 import pickle
 import re
-import shutil
+import shutil  # noqa: F401 - for refused.txt
 import struct
 import zlib
 from pathlib import Path
@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from layouts import paint
 from PIL import Image
+from refusals import refused
 from torchvision import datasets
 from torchvision.transforms import v2
 
@@ -173,26 +174,7 @@ def test_sixteen_bits_a_channel_beside_grey_are_refused(tmp_path, channels):
             decode_image(tmp_path / "a.png", 16, mode, bits)
 
 
-@pytest.mark.parametrize(
-    ("change", "fields", "message"),
-    [
-        (lambda place: strokes("RGBA", 255).save(place / "train/cat/0.png"), {},
-         r"cat/0\.png cannot be read as an image \(it is white on a transparent background"),
-        (lambda place: (place / "train/dog/1.png").write_text("version https://git-lfs.github.com/spec/v1\n"), {},
-         r"dog/1\.png is a pointer of Git LFS or git-annex, not the file itself"),
-        (lambda place: (place / "train/dog/1.png").write_bytes(b"\x89PNG"), {}, r"dog/1\.png cannot be read as an image .*Replace or remove it"),
-        (lambda place: Image.fromarray(np.full((8, 8), 40_000, np.uint16)).save(place / "train/cat/0.png"), {},
-         r"cat/0\.png has more than 8 bits per channel \(mode I;16\). Save it with 8"),
-        (lambda place: None, {"class_count": 3}, r"pets/train has 2 class folders, but data.class_count is 3. Set it to 2"),
-        (lambda place: shutil.rmtree(place / "test/cat"), {}, r"pets/test/cat is missing: class 'cat' is in train only"),
-        (lambda place: [file.unlink() for file in (place / "test/cat").iterdir()], {}, r"pets/test/cat has no images. Add images"),
-        (lambda place: (place / "train/cat/gone.png").symlink_to("nowhere.png"), {}, r"cannot be listed: .*No such file .*gone.png"),
-        (lambda place: (place / "train/cat/\udcff.png").symlink_to("0.png"), {},
-         r"pets has a file whose name is not valid UTF-8: 'pets/train/cat/\\udcff.png'. Rename it"),
-
-        (lambda place: shutil.rmtree(place), {}, r"pets not found under .* \(pets/train is missing\). Pass --data DIR or set RECSTUDY_DATA. docs/data/folder.md has"),
-    ],
-)  # fmt: skip
+@refused(globals(), "change fields", "a bad folder of images")
 def test_a_bad_image_folder_is_refused(cats_and_dogs, change, fields, message):
     change(cats_and_dogs / "pets")
     with pytest.raises(DataError, match=message):

@@ -1,10 +1,8 @@
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from processes import run_python
 
 from recstudy.recursive import (
     CNN,
@@ -56,10 +54,7 @@ def test_a_real_step_needs_what_was_estimated():
     """The peak of a process that takes one step, above its weights and the optimiser's state, which it holds
     before.
     """
-    command = [sys.executable, str(STEP), *(json.dumps(config(name).values) for name in MODELS)]
-    done = subprocess.run(
-        command, env=os.environ | {"CUDA_VISIBLE_DEVICES": ""}, stdout=subprocess.PIPE, check=True
-    )
+    done = run_python(STEP, *(json.dumps(config(name).values) for name in MODELS), CUDA_VISIBLE_DEVICES="")
     peaks = dict(zip(MODELS, map(int, done.stdout.split()), strict=True))
 
     shares = {

@@ -1,10 +1,7 @@
-import os
-import subprocess
-import sys
-
 import pytest
 import timm
 import torch
+from processes import run_python
 
 from recstudy.recursive import ImageLSTM
 from recstudy.recursive.models.caption import BACKBONES
@@ -80,13 +77,8 @@ def test_without_a_network_pretrained_weights_are_refused(tmp_path):
     once.
     """
     code = "from recstudy.recursive import ImageTRM; from recstudy.recursive.models.networks.caption import frozen; frozen(ImageTRM())"
-    setting = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
+    process = run_python("-c", code, code=2, HF_HUB_OFFLINE="1", HF_HOME=str(tmp_path))
 
-    process = subprocess.run(
-        [sys.executable, "-c", code], env=setting, capture_output=True, text=True, check=False
-    )
-
-    assert process.returncode == 2
     *_, line = process.stderr.strip().splitlines()
     assert line.startswith("DataError: pretrained weights of resnet18 cannot be loaded (")
     assert "timm loads them from timm/resnet18.a1_in1k on the Hugging Face hub" in line

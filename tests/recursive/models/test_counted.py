@@ -1,12 +1,10 @@
 """What a model costs is counted once, and anew where its code changes."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from processes import run_python
 
 from recstudy.recursive import (
     CNN,
@@ -38,22 +36,10 @@ for width in (8, 16):
 
 
 @pytest.fixture
-def python(tmp_path, monkeypatch):
-    """The output of a new process, whose cache is the test's, as ours is now."""
+def own_cache(tmp_path, monkeypatch):
+    """A cache of the test's, in a folder where its processes start."""
     monkeypatch.setenv("RECSTUDY_CACHE", str(tmp_path / "cache"))
-
-    def run(*words: str) -> str:
-        environment = os.environ | {"PYTHONPATH": str(ROOT)}
-        return subprocess.run(
-            [sys.executable, *words],
-            env=environment,
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-
-    return run
+    monkeypatch.chdir(tmp_path)
 
 
 def count_here():
@@ -64,10 +50,10 @@ def count_here():
 
 
 @pytest.mark.whole
-def test_the_second_process_counts_nothing_and_loads_no_torch(python, tmp_path):
+def test_the_second_process_counts_nothing_and_loads_no_torch(own_cache, tmp_path):
     """The first is ours."""
     first = count_here()
-    second, is_loaded = (line.rsplit(maxsplit=1) for line in python("-c", ASKING).splitlines())
+    second, is_loaded = (line.rsplit(maxsplit=1) for line in run_python("-c", ASKING).stdout.splitlines())
 
     assert second == [first, "False"]
     assert (is_loaded[0] != first, is_loaded[1]) == (True, "True")
@@ -78,12 +64,12 @@ def test_the_second_process_counts_nothing_and_loads_no_torch(python, tmp_path):
 
 
 @pytest.mark.whole
-def test_changed_network_is_counted_again(python, tmp_path, monkeypatch, typed):
-    monkeypatch.chdir(tmp_path)
+def test_changed_network_is_counted_again(own_cache, tmp_path, typed):
     typed("new", "mine", "--model")
 
     def parameters() -> int:
-        return json.loads(python("mine.py", "--dry-run", "--json", "--only", "loops=1"))["runs"][0]["params"]
+        dry_run = run_python("mine.py", "--dry-run", "--json", "--only", "loops=1").stdout
+        return json.loads(dry_run)["runs"][0]["params"]
 
     old_count = parameters()
     study = tmp_path / "mine.py"

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
+from refusals import refused
 from safetensors.torch import save_file
 from torch import nn
 from torch.nn import functional as F
@@ -177,57 +178,7 @@ def test_safetensors_are_read_too(public, tmp_path):
 EXTRA = {f"transformer.resblocks.{index}.ln_1.weight": torch.zeros(8) for index in (2, 3, 4, 5)}
 
 
-@pytest.mark.parametrize(
-    ("weights", "changes", "message"),
-    [
-        (
-            {"ln_final.bias": None},
-            {},
-            r"1 keys \(ln_final.bias\) missing, 0 keys unexpected. Nothing was loaded.$",
-        ),
-        (
-            EXTRA,
-            {"text": {"layers": 6}},
-            r"0 keys missing, 4 keys \(.*2.ln_1.weight, .*3.ln_1.weight, .*4.ln_1.weight, ...\) unexpected."
-            r" Nothing was loaded. Set model.encoder.layers=6$",
-        ),
-        (
-            {"ln_final.bias": torch.zeros(9)},
-            {},
-            r"ln_final.bias must have the shape \(8,\), but has \(9,\).$",
-        ),
-        (
-            {"positional_embedding": torch.zeros(77, 8)},
-            {"context_length": 77},
-            r"bin: positional_embedding must have the shape \(9, 8\), but has \(77, 8\)."
-            " Set model.encoder.context=77$",
-        ),
-        (
-            {"token_embedding.weight": torch.zeros(49_408 + 1 + 4096, 8)},
-            {"text": {"vocab_size": 53_505}, "image_tokenizer": f"somebody/{TITOK_S128.name}"},
-            r"token_embedding.weight must have the shape \(81, 8\), but has \(53505, 8\). Set data.size=256"
-            " data.tokenizer=clip model.encoder.text_vocabulary=49408 model.encoder.bos=49406"
-            " model.encoder.eos=49407 model.encoder.codes=128 model.encoder.codebook=4096"
-            f" model.tokenizer.name={TITOK_S128.name} model.tokenizer.size=256 model.tokenizer.patch=16"
-            " model.tokenizer.codes=128 model.tokenizer.width=512 model.tokenizer.layers=8"
-            " model.tokenizer.heads=8 model.tokenizer.codebook=4096 model.tokenizer.token_size=12$",
-        ),
-        (
-            {},
-            {"context_length": 7},
-            "positional_embedding has 7 positions, but 8 tokens of data.length need 8."
-            " Set data.length=7 model.encoder.context=7$",
-        ),
-        (
-            {"mask_prediction_head.decoder.weight": torch.zeros(81, 8)},
-            {},
-            "decoder.weight must equal token_embedding.weight",
-        ),
-        ({}, {"text": {"heads": 4}}, "config.json differs from the model. Set model.encoder.heads=4$"),
-        ({}, {"image_tokenizer": "somebody/other"}, "Set model.tokenizer.name=other$"),
-        ({}, {"mask_pad": False}, "config.json: mask_pad must be True, but is False$"),
-    ],
-)
+@refused(globals(), "weights changes", "other weights than the model's")
 def test_other_weights_than_the_models_are_refused_with_the_settings_to_change(
     public, tmp_path, weights, changes, message
 ):

@@ -9,6 +9,7 @@ import pytest
 import torch
 import yaml
 from official import ARCH, TINY, random_network, theirs
+from refusals import refused
 from safetensors.torch import save as safetensors_bytes
 from torch.nn import functional as F
 
@@ -303,15 +304,7 @@ def test_exported_official_weights_load_and_give_the_same_logits(name, tmp_path)
     assert read.halt_max_steps == 3
 
 
-@pytest.mark.parametrize(
-    ("model", "family", "message"),
-    [
-        (TINY["HRM"], "trm", "a run of HRM cannot be written with --as trm"),
-        (TINY["TRM-Att"].model_copy(update={"multiple": 16}), "trm", "model.multiple is 16, but the network of the authors' code has 256"),
-        (TINY["TRM-Att"].model_copy(update={"networks": 2}), "trm", "model.networks is 2, but the network of the authors' code has 1"),
-        (TINY["multi-scale z"], "trm", r"arch.L_cycles must be 6, the number of latents in the file .*, but got 2"),
-    ],
-)  # fmt: skip
+@refused(globals(), "model family", "a network that their code has not")
 def test_a_network_that_their_code_has_not_is_not_written(model, family, message):
     with pytest.raises(ConfigError, match=message):
         official_arch(run_of(model), family)

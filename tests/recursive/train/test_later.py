@@ -4,8 +4,6 @@ new process.
 
 import json
 import shutil
-import subprocess
-import sys
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -13,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from processes import run_python
 
 from recstudy.base.errors import EXIT_CODES, ConfigError
 from recstudy.cli.execution import exit_code, reasons
@@ -264,11 +263,8 @@ def test_the_command_line_in_a_new_process_needs_no_torch_where_answers_suffice(
         "evaluate", "results/studies/later/quick", "--metric", "brier", "--trust",
     )  # fmt: skip
 
-    done = subprocess.run(
-        [sys.executable, "-c", *code], capture_output=True, text=True, check=False, cwd=tmp_path
-    )
+    done = run_python("-c", *code, folder=tmp_path)
 
-    assert done.returncode == 0, done.stdout + done.stderr
     assert "[2/2] 1 epoch, seed 1: Brier score " in done.stdout
     assert done.stdout.endswith("False\n")
     assert load_study(results, "later", "quick").rows[0].value("brier") is not None

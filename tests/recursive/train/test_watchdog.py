@@ -1,10 +1,9 @@
 """The watchdog ends its process, so it is tried in processes of their own."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from processes import run_python
 from test_loop import training
 
 from recstudy.programs import watchdog
@@ -17,25 +16,18 @@ HANGS = {
 }
 
 
-def watched_process(
-    log: Path, body: str, silence: float = 0.5, epilogue: str = ""
-) -> subprocess.CompletedProcess[str]:
-    """`body` within the block, `epilogue` after it."""
-    code = (
+def watched(log: Path, body: str, silence: float = 0.5, epilogue: str = "", code: int = 0) -> str:
+    """Run `body` within the block and `epilogue` after it; return what is printed."""
+    program = (
         "import pathlib, time\nfrom recstudy.programs.watchdog import heartbeat, paused_watchdog, hang_watchdog\n"
         f"log = pathlib.Path({str(log)!r})\nwith hang_watchdog({silence}, log):\n    {body}\n{epilogue}\nprint('over')"
     )
-    return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=900, check=False
-    )
+    return run_python("-c", program, code=code).stdout
 
 
 @pytest.mark.parametrize("body", HANGS.values(), ids=HANGS)
 def test_a_process_that_hangs_ends_and_leaves_its_stack(tmp_path, body):
-    process = watched_process(tmp_path / "hang-0.log", body)
-
-    assert process.returncode == 1
-    assert "over" not in process.stdout
+    assert "over" not in watched(tmp_path / "hang-0.log", body, code=1)
     assert "most recent call first" in (tmp_path / "hang-0.log").read_text()
 
 
@@ -52,9 +44,7 @@ def test_process_with_heartbeats_or_paused_watchdog_continues(tmp_path, body, si
     """Longer in all than the silence that ends it; no machine is so busy that a tenth of a second becomes
     two.
     """
-    process = watched_process(tmp_path / "hang-0.log", body, silence, epilogue)
-
-    assert process.stdout == "over\n", process.stderr
+    assert watched(tmp_path / "hang-0.log", body, silence, epilogue) == "over\n"
     assert not list(tmp_path.iterdir())
 
 
