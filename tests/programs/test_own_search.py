@@ -109,6 +109,32 @@ def test_objectives_are_the_metrics_that_the_function_returns():
         make_plan(Search("two", metrics=metrics, objectives={"gflops": "min"}, **fields))
 
 
+ERROR, NEITHER = Metric(better="lower"), Metric(better=None)
+
+
+@pytest.mark.parametrize(
+    ("metrics", "objectives", "words"),
+    [
+        ({"error": ERROR}, {"error": "max"}, "'error': 'max', but .* 'error' lower is better. State 'error': 'min'"),
+        ({"gain": Metric()}, {"score": "min"}, "'score': 'min', but .* 'gain' higher is better. State 'score': 'max'"),
+        ({"error": ERROR, "score": Metric()}, {"score": "max"}, "'score' .* is its first metric, 'error', but"),
+        ({"error": ERROR}, {"score": "max"}, ""),  # the default: the better direction
+        ({"error": ERROR}, {"error": "min"}, ""),
+        ({"ratio": NEITHER}, {"score": "min"}, ""),
+    ],
+)  # fmt: skip
+def test_a_direction_that_contradicts_the_metric_is_refused(metrics, objectives, words):
+    program = recstudy.Function(max, name="directions of " + ", ".join(metrics))
+    study = Search("way", program=program, settings={"x": 1}, ranges={"x": Range(1, 3)}, metrics=metrics,
+                   objectives=objectives)  # fmt: skip
+
+    if words:
+        with pytest.raises(ConfigError, match=words):
+            make_plan(study)
+    else:
+        assert {*make_plan(study).objectives.values()} == {"min"}
+
+
 def test_a_killed_search_resumes_and_repeats_no_finished_run(tmp_path):
     start = [sys.executable, str(climbing.FILE), "--no-ray", "--results", str(tmp_path), "--stopping", "none"]
     killed = subprocess.run(start, capture_output=True, env={**os.environ, "CLIMBING": "4"}, check=False)
