@@ -140,11 +140,18 @@ def find_equal_seeds(records: StudyRecords) -> Iterator[Fact]:
 
 
 def find_missing_runs(records: StudyRecords) -> Iterator[Fact]:
-    """Count the runs without a result by state and variant. Of a search, only fresh seeds count."""
-    search_counts = map(records.search_run_count, range(len(records.by_variant)))
-    fresh = [rows[count:] for rows, count in zip(records.by_variant, search_counts, strict=True)]
-    runs = distinct(run for rows in fresh for run in rows)
-    missing_runs = [run for run in runs if not run.done]
+    """Count the runs without a result by state and variant.
+
+    Trials of a search that it stopped, or that diverged, are results about their settings.
+    """
+    ended_trials = {
+        run.id
+        for index, rows in enumerate(records.by_variant)
+        for run in rows[: records.search_run_count(index)]
+        if run.status in ("stopped", "diverged")
+    }
+    runs = distinct(records.rows_of(records.indices))
+    missing_runs = [run for run in runs if not (run.done or run.id in ended_trials)]
     if missing_runs:
         counts = Counter((run.label, run.status) for run in missing_runs)
         states = [f"{label}: {count} {status}" for (label, status), count in counts.items()]
