@@ -50,6 +50,8 @@ def search_steps(log: TrialLog, view: View, storage: str, rerun_ids: Collection[
         yield SweepStep(plan, {plan.base.resources: Source(deque(todo), log.meter)})
 
 
+    if log.unspent:
+        view.say(f"Budget: {plan.budget} in all, {log.run_count} made{log.unspent}")
 class Proposals(Source):
     """The source of a search's runs. It proposes settings, and reports the results to the optimizer.
 
