@@ -302,6 +302,11 @@ def _notes(plan: Plan, options: StudyOptions | SearchOptions, results: Results) 
         yield note
     if plan.extended and not getattr(options, "until", None):
         yield (
+    if plan.stopping != "none" and not any(base.steps for base in plan.space.bases.values()):
+        yield (
+            f"Note: {plan.study.name} has no setting `epochs` or `steps`, which states the number of steps of"
+            f" a run. --stopping {plan.stopping} takes that of the longest run so far."
+        )
             f"Note: {plural(max(plan.seeds_each), 'seed')} were started or read before and stay, though this"
             f" command asks for {plan.seeds}. A new variant gets as many."
         )
