@@ -91,7 +91,7 @@ def _settled(plan: Plan, runs: Sequence[Run], results: Results, changed: Outdate
 
         Optimizer(plan, log.tried(), storage)  # writes there what it lacks
     counts = f"{log.run_count} runs made before, {len(log.fresh)} with fresh seeds"
-    return f"Budget: {plan.budget} in all; {counts}: nothing is left to run"
+    return f"Budget: {plan.budget} in all; {counts}: nothing is left to run{log.unspent}"
 
 
 def reasons(runs: Iterable[Run], results: Results) -> set[str]:

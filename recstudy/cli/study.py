@@ -60,11 +60,11 @@ GPU_PRESET = "standard"  # taken by default on a cluster with GPUs
 def main(study: Study | Search, arguments: Sequence[str] | None = None) -> None:
     """Run a study or a search from the command line, then write its report.
 
-    The exit code is 0 if every run is done, 2 for invalid input, and 130 after a stop. If runs have no
-    result, the code gives the reason: 3 diverged, 4 out of memory, 5 hung, 6 data, 7 storage, 8 code, 9 lost
-    node. It is 1 if the reasons differ or runs remain, and 8 if a part of the report cannot be drawn. With
-    `--exit-by-verdict` it is 10 if a claim is undecided, and 11 if one is contradicted or smaller than
-    claimed.
+    The exit code is 0 if every run is done (trials of a search may diverge), 2 for invalid input, and 130
+    after a stop. If runs have no result, the code gives the reason: 3 diverged, 4 out of memory, 5 hung, 6
+    data, 7 storage, 8 code, 9 lost node. It is 1 if the reasons differ or runs remain, and 8 if a part of the
+    report cannot be drawn. With `--exit-by-verdict` it is 10 if a claim is undecided, and 11 if one is
+    contradicted or smaller than claimed.
     """
     refuse_while_loading()
     if not isinstance(study, Study | Search):
@@ -279,9 +279,11 @@ def carry_out(
         if options.json or options.exit_by_verdict:
             entries = [study_entry(results, study.name, plan.folder)]
             verdict_code = conclude("run", entries, options.json, options.exit_by_verdict, stdout)
-    # some of its settings may well diverge
-    if not (plan.is_search and any(not results.run(run.id).reason for run in runs)):
-        code = code or exit_code(reasons(runs, results)) or int(plan.is_search)
+    failures, is_search = reasons(runs, results), plan.is_search
+    if is_search and any(not results.run(run.id).reason for run in runs):
+        # Some of its settings may well diverge, and its budget may end before its last runs.
+        failures, is_search = failures - {"diverged", "stopped", "not run"}, False
+    code = code or exit_code(failures) or int(is_search)
     return code or verdict_code
 
 
@@ -295,6 +297,11 @@ def _notes(plan: Plan, options: StudyOptions | SearchOptions, results: Results) 
         yield f"Note: --data has no effect on {plan.study.name}, preset {plan.preset}: {reason}"
     if note := namesake_note(plan, results):
         yield note
+    if plan.stopping != "none" and not any(base.steps for base in plan.space.bases.values()):
+        yield (
+            f"Note: {plan.study.name} has no setting `epochs` or `steps`, which states the number of steps of"
+            f" a run. --stopping {plan.stopping} takes that of the longest run so far."
+        )
     if plan.extended and not getattr(options, "until", None):
         yield (
             f"Note: {plural(max(plan.seeds_each), 'seed')} were started or read before and stay, though this"

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from recstudy.base.errors import ConfigError, raised_at
+from recstudy.base.errors import ConfigError, choices, raised_at
 from recstudy.cluster.view import Outcome
 from recstudy.records import EpochLine, read_log
 from recstudy.study.strategies import PRUNERS
@@ -25,6 +25,7 @@ class PrunedBy:
         self.name, self.rule = plan.stopping, PRUNERS[plan.stopping]
         self.objective, direction = next(iter(plan.objectives.items()))
         self.sign = 1 if direction == "max" else -1
+        self.log = log
         self.epochs = max(base.steps or 0 for base in plan.space.bases.values())
         self.scores: dict[str, dict[int, float]] = {}  # by run: epochs done -> score
         for run_id in (run_id for run_id in log.params if run_id not in rerun_ids):
@@ -36,6 +37,19 @@ class PrunedBy:
         if score is not None:
             self.scores.setdefault(run_id, {})[epochs] = self.sign * score
         return score is not None
+
+    @property
+    def note(self) -> str:
+        """Why no run could be stopped, if finished runs do not report the objective; else an empty text."""
+        ids = [run_id for run_id in self.log.params if self.log.results.state(run_id) == "done"]
+        if self.scores or not ids:
+            return ""
+        lines = (line for run_id in ids for line in read_log(self.log.results.run(run_id).epochs, EpochLine))
+        names = choices(sorted({name for line in lines for name in line.values} - {"epoch", "seconds"}))
+        return (
+            f"No run reports {self.objective!r} at its steps (they report {names or 'nothing'}), so"
+            f" --stopping {self.name} stopped none. Report {self.objective!r} at each step"
+        )
 
     def stops(self, run_id: str, line: Outcome) -> bool:
         """Return whether a run is stopped after this epoch."""

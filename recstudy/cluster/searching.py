@@ -43,11 +43,15 @@ def search_steps(log: TrialLog, view: View, storage: str, rerun_ids: Collection[
     importance = log.path.with_name(f"importance-{plan.definition}.json")
     with results.changing(importance):
         write_record(importance, proposals.optimizer.importance())
+    if proposals.pruner and (note := proposals.pruner.note):
+        view.say(note)
     if plan.reserved_runs:
         fresh = log.confirm()
         todo = unfinished_runs(fresh, results)
         view.confirming(fresh, todo)
         yield SweepStep(plan, {plan.base.resources: Source(deque(todo), log.meter)})
+    if log.unspent:
+        view.say(f"Budget: {plan.budget} in all, {log.run_count} made{log.unspent}")
 
 
 class Proposals(Source):

@@ -179,8 +179,8 @@ class View(Listener):
             self._live.refresh()
         elif self._live is None and current_time - self._line_time >= QUIET_S:
             epochs, loss, score = _row(run, line)[2:]
-            score = f", {score}" if score else ""
-            self.say(f"{run}: epoch {epochs}, loss {loss}{score}   {self._remaining()}".rstrip())
+            words = [f"epoch {epochs}", f"loss {loss}" if loss else "", score]
+            self.say(f"{run}: {', '.join(filter(None, words))}   {self._remaining()}".rstrip())
 
     def on_leave(self, run: Run) -> None:
         self._running.pop(run.id, None)

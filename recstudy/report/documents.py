@@ -175,6 +175,7 @@ class StudyStatus(JsonPart):
     study: str
     preset: str
     done: int = 0
+    diverged: int = 0
     stopped: int = 0
     failed: int = 0
     planned: int = 0

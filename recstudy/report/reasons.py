@@ -139,9 +139,18 @@ def find_equal_seeds(records: StudyRecords) -> Iterator[Fact]:
 
 
 def find_missing_runs(records: StudyRecords) -> Iterator[Fact]:
-    """Count the runs without a result by state and variant. Of a search, only fresh seeds count."""
-    runs = distinct(run for index in records.indices for run in records.split_runs(index)[1])
-    missing_runs = [run for run in runs if not run.done]
+    """Count the runs without a result by state and variant.
+
+    Trials of a search that it stopped, or that diverged, are results about their settings.
+    """
+    ended_trials = {
+        run.id
+        for index in records.indices
+        for run in records.split_runs(index)[0]
+        if run.status in ("stopped", "diverged")
+    }
+    runs = distinct(records.rows_of(records.indices))
+    missing_runs = [run for run in runs if not (run.done or run.id in ended_trials)]
     if missing_runs:
         counts = Counter((run.label, run.status) for run in missing_runs)
         states = [f"{label}: {count} {status}" for (label, status), count in counts.items()]

@@ -1,6 +1,6 @@
 """The progress of the studies in a results folder, for `recstudy status`.
 
-Only plans and the presence of records are read, and no measured values.
+Only plans and the states of runs are read, and no measured values are shown.
 """
 
 import os
@@ -22,6 +22,7 @@ from recstudy.report.documents import StatusDocument, StudyStatus
 
 StudyLocation = tuple[Results, str, str]  # results folder, name and preset of a study
 SLACK_S = 2.0  # a log that grew so long after a failure belongs to a new attempt
+SETTLED = ("done", "diverged", "stopped")  # states of runs that are not repeated
 RECENT_S = 60.0  # how long after a log line a run without a lock counts as in progress
 
 
@@ -48,7 +49,13 @@ def studies(results: Results) -> list[tuple[str, str]]:
 
 def status(results: Results) -> list[StudyStatus]:
     """Return the progress of each study of the folder."""
-    states = results.states()
+    # first, so that `states` reads no result again
+    diverged = {
+        run_id: "diverged"
+        for run_id, result in results.finished(results.run_ids())
+        if result.status == "diverged"
+    }
+    states = results.states() | diverged
     rows = []
     for name, preset in studies(results):
         folder = results.study(name, preset)
@@ -67,12 +74,12 @@ def status(results: Results) -> list[StudyStatus]:
         running = [
             f"{plan.variants[run.variant].label}, seed {run.seed}"
             for run in runs.values()
-            if states.get(run.id) not in ("done", "stopped") and is_running(results.run(run.id), time.time())
+            if states.get(run.id) not in SETTLED and is_running(results.run(run.id), time.time())
         ]
         row = StudyStatus(
             study=name,
             preset=preset,
-            **{state: counts[state] for state in ("done", "stopped", "failed")},
+            **{state: counts[state] for state in (*SETTLED, "failed")},
             planned=len(runs),
             command="" if plan.imported else plan.command,
             running=running,
@@ -106,14 +113,14 @@ def show_status(results: Results, console: Console, as_json: bool = False) -> No
     if as_json:
         StatusDocument(studies=rows).show()
         return
-    columns = ("study", "preset", "done", "stopped", "failed", "planned")
+    columns = ("study", "preset", *SETTLED, "failed", "planned")
     table = RichTable(*columns)
     for row in rows:
         table.add_row(*(Text(str(getattr(row, column))) for column in columns))
     console.print(table if rows else Text(f"no studies in {shortest(results.root)}"))
     for row in rows:
         lines = [f": {row.problem}"] * bool(row.problem) + [f" runs {run}" for run in row.running]
-        if row.command and row.done + row.stopped < row.planned:
+        if row.command and sum(getattr(row, state) for state in SETTLED) < row.planned:
             lines.append(f" can be resumed with its recorded command: {row.command}")
         for line in lines:
             console.print(Text(f"{row.study} ({row.preset}){line}"), soft_wrap=True)

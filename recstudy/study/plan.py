@@ -37,6 +37,7 @@ from recstudy.report.names import setting_name
 from recstudy.study.budget import Budget
 from recstudy.study.design import MOST_RUNS, Changes, Variant
 from recstudy.study.search import (
+    DIRECTIONS,
     Direction,
     Params,
     Search,
@@ -210,10 +211,9 @@ class Plan:
     def objectives(self) -> dict[str, Direction]:
         """The objectives by their names in results: `selection_top1_accuracy` for `score`."""
         score = self.base.metrics.get(self.base.score) or METRICS[self.base.score]
-        best: Direction = "min" if score.better == "lower" else "max"
-        objectives = self.study.objectives.items()
         return dict(
-            (self.base.objective, best) if name == "score" else (name, way) for name, way in objectives
+            (self.base.objective, DIRECTIONS.get(score.better, way)) if name == "score" else (name, way)
+            for name, way in self.study.objectives.items()
         )
 
     @property

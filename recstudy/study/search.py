@@ -13,7 +13,7 @@ from recstudy.base.errors import ConfigError, choices, nearest
 from recstudy.base.explained import explained
 from recstudy.base.values import flatten, is_count
 from recstudy.programs.base import RunSettings
-from recstudy.programs.metric import Metric
+from recstudy.programs.metric import METRICS, Better, Metric
 from recstudy.programs.settings import DIGITS, Range
 from recstudy.records.plans import FAMILY
 from recstudy.report import Part
@@ -21,6 +21,7 @@ from recstudy.study.budget import Budget
 from recstudy.study.study import ByPreset, StudyBase
 
 Direction = Literal["max", "min"]
+DIRECTIONS: Mapping[Better | None, Direction] = {"higher": "max", "lower": "min"}
 # Field -> value. With several model families, also `family`.
 Params = Mapping[str, Any]
 Ranges = Mapping[str, Mapping[str, Range]]  # family -> path of a field -> its range
@@ -338,7 +339,8 @@ def check_objectives(search: Search, bases: Mapping[str, RunSettings], stopping:
     """Check the objectives of a search.
 
     Raises:
-        ConfigError: An objective is unknown, no pruner can rank by it, or the families do not share it.
+        ConfigError: An objective is unknown or contradicts its metric, no pruner can rank by it, or the
+            families do not share it.
     """
     if stopping != "none" and len(search.objectives) > 1:
         raise ConfigError(
@@ -355,6 +357,21 @@ def check_objectives(search: Search, bases: Mapping[str, RunSettings], stopping:
         if name not in known_names:
             raise ConfigError(
                 f"no objective {name!r}: there are {choices(known_names)}.{nearest(name, known_names)}"
+            )
+    score = next(iter(bases.values())).score
+    if "score" in search.objectives and "score" in search.metrics and score != "score":
+        raise ConfigError(
+            f"the objective 'score' of {search.name} is its first metric, {score!r}, but it also has a metric"
+            f" 'score'. Put that metric first, or state objectives={{{score!r}: ...}}"
+        )
+    for name, direction in search.objectives.items():
+        metric = score if name == "score" else name
+        better = METRICS[metric].better
+        # `score` is optimized in its better direction, and its default is "max"
+        if better and direction != DIRECTIONS[better] and (name, direction) != ("score", "max"):
+            raise ConfigError(
+                f"the objectives of {search.name} have {name!r}: {direction!r}, but of the metric {metric!r}"
+                f" {better} is better. State {name!r}: {DIRECTIONS[better]!r}, or change its `better`"
             )
     for base in bases.values():
         base.refuse_search(search.objectives)

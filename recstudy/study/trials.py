@@ -13,6 +13,7 @@ from recstudy.base.values import mean_of_all
 from recstudy.records import EpochLine, Results, Run, append_record, read_log
 from recstudy.records.reading import read_trials
 from recstudy.records.study_schema import ConfirmLine, TrialLine
+from recstudy.report.names import plural
 from recstudy.study.budget import Meter
 from recstudy.study.plan import Plan
 from recstudy.study.search import Params
@@ -158,6 +159,20 @@ class TrialLog:
         spent_amount, ended_runs = self.meter.spent_hours, self.run_count - running_trials
         price = spent_amount / ended_runs if ended_runs > 0 else 0.0
         return spent_amount + min(reserved * price, budget.amount / 2) < budget.amount
+
+    @property
+    def unspent(self) -> str:
+        """Why the budget has no room for another trial although runs are left; empty if none are left."""
+        budget, plan = self.plan.budget, self.plan
+        runs_left = int(budget.amount) - self.run_count
+        if budget.unit != "runs" or runs_left <= 0 or self.has_room():
+            return ""
+        fresh_seeds = min(plan.seeds, plan.reserved_runs)
+        reserved = f" ({fresh_seeds} of them for fresh seeds, if it is among the best)" * bool(fresh_seeds)
+        return (
+            f". Not used: {plural(runs_left, 'run')}, because another trial needs"
+            f" {plan.study.trial_seeds + fresh_seeds}{reserved}. A larger --budget continues"
+        )
 
     def confirm(self) -> list[Run]:
         """Return the runs of `best`, and record the new ones."""

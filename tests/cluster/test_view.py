@@ -52,6 +52,15 @@ def test_epoch_is_printed_after_half_a_minute_of_silence_and_not_before(clock):
     ]
 
 
+def test_the_line_of_an_epoch_without_a_loss_names_none(clock):
+    quiet_view = View(Console(file=io.StringIO(), width=200))
+    with quiet_view:
+        clock[0] += QUIET_S
+        quiet_view.on_epoch(FIRST, {"epoch": 0, "epochs": 4, "selection_top1_accuracy": 50.0})
+
+    assert quiet_view.console.file.getvalue() == f"{FIRST.label}, seed {FIRST.seed}: epoch 1/4, 50.00 %\n"
+
+
 def test_a_start_shows_its_phase_with_the_elapsed_time_until_the_first_run(clock):
     def shown(row=0) -> str:
         page = Console(file=io.StringIO(), width=100)

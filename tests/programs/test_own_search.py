@@ -90,6 +90,74 @@ def test_objectives_are_the_metrics_that_the_function_returns():
         make_plan(Search("two", metrics=metrics, objectives={"gflops": "min"}, **fields))
 
 
+ERROR, NEITHER = Metric(better="lower"), Metric(better=None)
+
+
+@pytest.mark.parametrize(
+    ("metrics", "objectives", "words"),
+    [
+        ({"error": ERROR}, {"error": "max"}, "'error': 'max', but .* 'error' lower is better. State 'error': 'min'"),
+        ({"gain": Metric()}, {"score": "min"}, "'score': 'min', but .* 'gain' higher is better. State 'score': 'max'"),
+        ({"error": ERROR, "score": Metric()}, {"score": "max"}, "'score' .* is its first metric, 'error', but"),
+        ({"error": ERROR}, {"score": "max"}, ""),  # the default: the better direction
+        ({"error": ERROR}, {"error": "min"}, ""),
+        ({"ratio": NEITHER}, {"score": "min"}, ""),
+    ],
+)  # fmt: skip
+def test_a_direction_that_contradicts_the_metric_is_refused(metrics, objectives, words):
+    program = recstudy.Function(max, name="directions of " + ", ".join(metrics))
+    study = Search("way", program=program, settings={"x": 1}, ranges={"x": Range(1, 3)}, metrics=metrics,
+                   objectives=objectives)  # fmt: skip
+
+    if words:
+        with pytest.raises(ConfigError, match=words):
+            make_plan(study)
+    else:
+        assert {*make_plan(study).objectives.values()} == {"min"}
+
+
+TRIALS = '''
+"""Which level is best?"""
+from recstudy import Metric, Range, Search, main
+
+
+def train(run):
+    level = run.settings["level"]
+    if level == FAILED:
+        raise ValueError("no such level")
+    for step in range(3):
+        run.report(step, REPORTED=50.0)
+    return {"accuracy": float("nan") if level == 2 else level}
+
+
+study = Search("levels", program=train, settings={"level": 1, NAMED: 3}, metrics={"accuracy": Metric("%")},
+               ranges={"level": Range([1, 2, 3])}, budget="8 runs", confirm=1, seeds=1, stopping="median")
+
+if __name__ == "__main__":
+    main(study)
+'''
+
+
+@pytest.mark.parametrize(
+    ("failed", "reported", "named", "code"),
+    [
+        (3, "accuracy", "epochs", 8),  # the user's code
+        (0, "acc", "n_epochs", 0),  # diverged trials are expected
+    ],
+)
+def test_a_search_says_what_it_could_not_do(tmp_path, failed, reported, named, code):
+    file = tmp_path / "levels.py"
+    text = TRIALS.replace("FAILED", str(failed)).replace("REPORTED", reported).replace("NAMED", repr(named))
+    file.write_text(text)
+
+    ended = run_python(file, "--no-ray", folder=tmp_path, code=code)
+
+    silence = "No run reports 'accuracy' at its steps (they report acc), so --stopping median stopped none."
+    guess = "has no setting `epochs` or `steps`, which states the number of steps of a run. --stopping median"
+    assert (silence in ended.stdout) is (reported == "acc")
+    assert (guess in ended.stdout) is (named == "n_epochs")
+
+
 def test_a_killed_search_resumes_and_repeats_no_finished_run(tmp_path):
     start = [climbing.FILE, "--no-ray", "--results", tmp_path, "--stopping", "none"]
     run_python(*start, code=-9, CLIMBING="4")

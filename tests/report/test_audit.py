@@ -214,6 +214,16 @@ def test_contradictions_are_whole():
     )
 
 
+def test_failed_and_unfinished_trials_of_a_search_are_asked_about_and_diverged_ones_are_not(tmp_path):
+    finding = findings_by_rule(read(write_search(tmp_path)))["missing runs"]
+
+    assert finding.what == (
+        "Runs without a result: 3 of 13 (4 latent steps, batch size 16, learning rate 0.002: 1 not run; 5 latent"
+        " steps, batch size 64, learning rate 0.003: 1 failed; 2 latent steps, batch size 16, learning rate"
+        " 0.001: 1 not run)"
+    )
+
+
 def test_the_command_prints_json_and_exits_with_0(results, typed):
     (entry,) = json.loads(typed("audit", results.root, "--json"))["studies"]
 
@@ -222,7 +232,6 @@ def test_the_command_prints_json_and_exits_with_0(results, typed):
 
 
 def test_missing_runs_are_asked_about_by_variant_and_state(results):
-    """Of a search, only fresh seeds are missed."""
     finding = findings_by_rule(read(results))["missing runs"]
 
     assert finding.what == (

@@ -114,10 +114,10 @@ def test_the_objective_is_the_selected_score_or_a_column():
 def test_status_counts_stopped_trials_apart(results):
     (row,) = status(results)
 
-    assert (row.done, row.stopped, row.failed, row.planned) == (9, 1, 1, 13)
+    assert (row.done, row.diverged, row.stopped, row.failed, row.planned) == (8, 1, 1, 1, 13)
     terminal = Console(width=120, file=io.StringIO())
     show_status(results, terminal)
-    assert re.search(r"made_up\W+paper\W+9\W+1\W+1\W+13", terminal.file.getvalue())
+    assert re.search(r"made_up\W+paper\W+8\W+1\W+1\W+1\W+13", terminal.file.getvalue())
 
 
 def test_a_search_is_finished_where_every_trial_is_done_or_stopped(tmp_path):
@@ -136,7 +136,7 @@ def test_a_run_that_was_stopped_once_and_finished_later_is_done(results):
     finish(results, 3, 0, searched(70.0, 0.2))
 
     assert read(results).rows[3].status == "done"
-    assert [(row.done, row.stopped) for row in status(results)] == [(10, 0)]
+    assert [(row.done, row.stopped) for row in status(results)] == [(9, 0)]
 
 
 def test_the_front_comes_first_and_then_the_score(records):

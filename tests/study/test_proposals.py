@@ -148,6 +148,26 @@ def test_larger_budget_resumes_and_reserves_runs_for_a_new_best(results):
     assert search.log.is_settled()
 
 
+def test_runs_of_a_larger_budget_that_no_trial_can_use_are_named(results):
+    """Later trials are worse, so that they need no fresh seeds. Three seeds stay reserved for a new best."""
+
+    def search(budget: str) -> TrialLog:
+        searched = Searched(plan(RATE, budget, seeds=3, confirm=3), results)
+        while run := searched.proposals.next():
+            searched.end(run, -searched.log.run_count)
+        searched.confirmed()
+        return searched.log
+
+    assert search("12").unspent == ""
+    log = search("16")
+    assert (log.run_count, log.is_settled()) == (13, True)
+    assert log.unspent == (
+        ". Not used: 3 runs, because another trial needs 4 (3 of them for fresh seeds, if it is among the best)."
+        " A larger --budget continues"
+    )
+    assert search("17").run_count == 14
+
+
 def test_running_runs_are_counted_before_their_scores_are_known(results):
     search = Searched(plan(RATE, "4", seeds=1, confirm=2), results)
 
