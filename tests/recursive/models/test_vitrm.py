@@ -50,10 +50,12 @@ def test_a_cycle_by_hand(fields, blocks, expected):
     0.
     """
     network = tiny(**fields)
-    network.f = nn.ModuleList(blocks)
-    states = (torch.full((1, count, 8), value) for count, value in ((4, 6.0), (1, 2.0), (3, 0.0)))
+    network.embed, network.f = nn.Identity(), nn.ModuleList(blocks)
+    network.positions.data.zero_()
+    x, *states = (torch.full((1, count, 8), value) for count, value in ((4, 6.0), (1, 2.0), (3, 0.0)))
+    _, end_states = network(x, tuple(states))
 
-    assert tuple(state.unique().item() for state in network.cycle(*states, last=True)) == expected
+    assert tuple(state.unique().item() for state in end_states) == expected
 
 
 @pytest.mark.parametrize(("mode", "expected"), [(True, 2), (False, 5)])
