@@ -18,9 +18,9 @@ Caveats: the paper selects on the test set, so its values appear next to ours wi
 therefore 3.1 and 1.3 times the epochs. On the 8x8 digits of quick the ResNet costs more, and equal FLOPs are
 a twelfth of the epochs. Quick has one batch size; the preset standard has three and paper has five.
 
-Cost: quick, 98 minutes on 2 cores for five seeds in one process (measured); standard, 4 GPU hours at 250
-TFLOP/s; paper, in float32 as the authors, 117 EFLOP with evaluation: 34 GPU days at the rates that
-`--dry-run` assumes, 40 TFLOP/s for ViTRM.
+Cost: quick, 41 minutes in one process for five seeds (measured); standard, 4 GPU hours at 250 TFLOP/s; paper,
+in float32 as the authors, 117 EFLOP with evaluation: 34 GPU days at the rates that `--dry-run` assumes, 40
+TFLOP/s for ViTRM.
 
     python studies/vitrm_fairness.py
     python studies/vitrm_fairness.py --preset standard --data DIR
