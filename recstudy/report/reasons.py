@@ -8,10 +8,11 @@ matched published values use, too.
 """
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from operator import attrgetter
+from typing import Any
 
 from recstudy.base.terminal import flops
 from recstudy.evidence import mean_of
@@ -138,6 +139,20 @@ def find_equal_seeds(records: StudyRecords) -> Iterator[Fact]:
             yield f"All seeds have the same {inline(name)}", repeats
 
 
+def find_equal_variants(records: StudyRecords) -> Iterator[Fact]:
+    """Find variants with the same score for each seed, although seeds change it and they share no runs."""
+    for name in shown_metrics(records)[:1]:
+        groups = defaultdict[tuple[Any, ...], list[int]](list)
+        for index, rows in enumerate(records.by_variant):
+            values = {row.seed: row.value(name) for row in rows if row.done}
+            if len({*values.values()} - {None}) == len(values) > 1:
+                groups[tuple(sorted(values.items()))].append(index)
+        for indices in groups.values():
+            if len({row.id for row in records.rows_of(indices)}) > len(records.by_variant[indices[0]]):
+                labels = join_labels(records.labels(indices), ", ", 6)
+                yield f"The same {inline(name)} for each seed: {labels}", indices
+
+
 def find_missing_runs(records: StudyRecords) -> Iterator[Fact]:
     """Count the runs without a result by state and variant.
 
@@ -255,6 +270,12 @@ REASONS = (  # in the order of the page
         find_equal_seeds,
         "The runs of a variant may be copies of one run, so that n and the intervals mean nothing.",
         "Pass the seed to the program: {seed} in a command, run.seed in a function.",
+    ),
+    Caveat(
+        "settings that change nothing",
+        find_equal_variants,
+        "The program may not read the settings in which these variants differ, so that they are one variant.",
+        "Read the settings in the program: {name} in a command, run.settings in a function.",
     ),
     Caveat(
         "missing runs",
