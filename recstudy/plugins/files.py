@@ -118,7 +118,7 @@ def code_of(content: bytes) -> str:
 
 
 def _names_of_recstudy(tree: ast.Module) -> dict[str, str]:
-    """Return the names by which a module uses recstudy: `recstudy.main` and `main`, if it imports it."""
+    """Return the names that a module has for objects of recstudy: name in the module -> name in recstudy."""
     names = dict[str, str]()
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and f"{node.module}.".startswith("recstudy."):
@@ -196,10 +196,11 @@ def _root_of(package: str) -> Path | None:
     if package not in {*sys.stdlib_module_names, "recstudy", "__main__"}:
         with suppress(ImportError, ValueError):
             spec = find_spec(package)
-    if spec is None:
-        return None
     # a namespace package has folders and no file
-    path = Path(spec.origin or next(iter(spec.submodule_search_locations or ())))
+    origin = spec and (spec.origin or next(iter(spec.submodule_search_locations or ()), None))
+    if not origin:
+        return None
+    path = Path(origin)
     root = path.resolve().parents[path.name == "__init__.py"]
     return root if INSTALLED.isdisjoint(root.parts) else None
 

@@ -62,8 +62,8 @@ class Yaml:
 def input_files(words: Sequence[str], folder: Path, patterns: Sequence[str]) -> dict[str, str]:
     """Return the digests of the files that a command reads, by path relative to its working directory.
 
-    They are the files that the line names, the modules that its Python scripts import, and the files below
-    the working directory and below each script's folder that git tracks (`_files_below`).
+    They are the files that the line or its shell scripts name, the modules that its Python scripts import,
+    and the files below the working directory and below each script's folder (`files_below`).
 
     Args:
         words: The words of the command, with placeholders.
@@ -71,7 +71,7 @@ def input_files(words: Sequence[str], folder: Path, patterns: Sequence[str]) -> 
         patterns: Globs of `Command.inputs`: further files, or excluded ones after `!`.
 
     Raises:
-        ConfigError: No file matches a glob.
+        ConfigError: No file matches a glob, or a folder has too many files.
     """
     paths, folders = set[Path](), {folder}
     # the interpreter is no input, but ./train is
