@@ -23,7 +23,7 @@ def study(command="python train.py {folder}", settings=None, of=ACCURACY, **opti
         return Study("s", program=program, settings=settings or {}, metrics=of, variants=[Variant("one", {})])
 
 
-ROWS = read_refusals(Path(__file__).with_suffix(".txt").read_text(), ">>>")
+ROWS = read_refusals(Path(__file__).with_name("stated_programs.txt").read_text(), ">>>")
 NAMES = {name: getattr(recstudy, name) for name in recstudy.__all__} | {
     "TWO": {"loss": Metric(better="lower")} | ACCURACY,
     "climbing": climbing,

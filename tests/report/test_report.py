@@ -283,7 +283,7 @@ def test_show_status_lists_running_runs(tmp_path):
 def test_show_status_names_the_command_that_finishes(results):
     text = printed(show_status, results)
 
-    assert re.search(r"made_up +│ paper +│ 7 +│ 0 +│ 1 +│ 12", text)
+    assert re.search(r"made_up +│ paper +│ 6 +│ 1 +│ 0 +│ 1 +│ 12", text)
     assert (
         "made_up (paper) can be resumed with its recorded command: python studies/made_up.py --preset paper"
         in text

@@ -49,7 +49,7 @@ def planned(part):
 
 LAYERS = grid({"layers": {str(n): {"model.layers": n, "model.latent_tokens": n} for n in (1, 2)}})
 SUPERVISED = grid({"train.supervision_steps": [1, 2, 4]})
-ROWS = read_refusals(Path(__file__).with_suffix(".txt").read_text(), ">>>")
+ROWS = read_refusals(Path(__file__).with_name("stated.txt").read_text(), ">>>")
 NAMES = {name: getattr(module, name) for module in (recstudy, recursive, report) for name in module.__all__}
 
 
