@@ -15,9 +15,9 @@ All other runs start at random, with an image tokenizer that is trained on the s
 synthetic captions. The preset cpu has quick's network and the reports of MedPix 2.0 at 64 pixels. It shows
 whether training on 1,600 pairs from scratch aligns them, not what weights of CC3M add.
 
-Cost: quick, 6 minutes in one process, and cpu, 35 minutes for five seeds (both measured); standard (MedPix
-2.0) and paper (ROCOv2, 20 epochs), see --dry-run. The preset paper needs FuseLIP's weights and CLIP's
-tokenizer in the data folder:
+Cost: quick, 19 minutes for 8 runs, and cpu, 85 minutes for 15 runs (both measured in one process, beside
+tests); standard (MedPix 2.0) and paper (ROCOv2, 20 epochs), see --dry-run. The preset paper needs FuseLIP's
+weights and CLIP's tokenizer in the data folder:
 
     hf download chs20/FuseLIP-S-CC3M-MM --local-dir DIR/FuseLIP-S-CC3M-MM
     hf download openai/clip-vit-base-patch32 vocab.json merges.txt --local-dir DIR/clip
