@@ -18,8 +18,8 @@ and the other rows an MLP, so neither its row nor that of self-attention says an
 network. Quick halves the layers, so its "4 layers, n=3" is 2 layers, n=1. Its claims are the same sentences
 of Table 1 with the same margins.
 
-Cost: quick (synthetic 6x6 Sudokus), 30 minutes on 2 cores (measured); standard (synthetic 9x9), a day of one
-GPU; paper, 2.1 EFLOP per row.
+Cost: quick (synthetic 6x6 Sudokus), an hour in one process for up to ten seeds (measured beside tests);
+standard (synthetic 9x9), a day of one GPU; paper, 2.1 EFLOP per row.
 
     python studies/trm_ablation.py
     python studies/trm_ablation.py --preset paper --data DIR
