@@ -16,7 +16,6 @@ from recstudy.plugins.files import (
     caller,
     check_call,
     code_digests,
-    computes_imports,
     file_digest,
     import_object,
     module_files,
@@ -36,6 +35,7 @@ from recstudy.plugins.loading import (
     sent_files,
 )
 from recstudy.plugins.registry import Registry, gathering, missing_reasons
+from recstudy.plugins.syntax import computes_imports
 
 __all__ = [
     "Registry",

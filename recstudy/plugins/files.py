@@ -1,15 +1,13 @@
 """Find a user's files: the study's file, modules that register something, and their imports from the folder.
 
-`loading.py` uses them to copy a study to its workers; data caches and plans record their digests. Imports are
-read from syntax trees, so a later import counts too, such as a network that a family names by a string.
+`loading.py` uses them to copy a study to its workers; data caches and plans record their digests.
 """
 
 import ast
 import hashlib
 import os
-import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,15 +15,14 @@ from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
 from inspect import Parameter, Signature, getsourcefile, getsourcelines, signature
-from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from recstudy.base.errors import ConfigError, choices, missing_package, nearest, raised_at
 from recstudy.base.files import atomic_write, cache_folder, caching
 from recstudy.base.values import hashed
+from recstudy.plugins.syntax import code_of, imports_of, module_of, paths, with_packages
 
-IMPORT_PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")  # module:Name, as a family names its network
 INSTALLED = {"site-packages", "dist-packages"}
 
 
@@ -59,7 +56,7 @@ class UserFiles:
     @property
     def names(self) -> set[str]:
         """The names of the files' modules and of their packages."""
-        return {name for path in self.contents for name in _with_packages(module_of(path))}
+        return {name for path in self.contents for name in with_packages(module_of(path))}
 
     def path(self, module: str) -> str:
         """Return the path of a module relative to the root; empty if `contents` lacks it."""
@@ -95,60 +92,6 @@ def file_digest(content: bytes) -> str:
     return digest
 
 
-def code_of(content: bytes) -> str:
-    """Return the code of a source without comments, docstrings, layout and the definition of a study.
-
-    Two sources with the same result compute the same numbers.
-    """
-    try:
-        tree = ast.parse(content)
-    except (SyntaxError, ValueError):
-        return content.decode(errors="replace")
-    # A study's settings are in the ids of its runs already. Its claims, seeds and report change no number.
-    names = _names_of_recstudy(tree)
-    tree.body = [statement for statement in tree.body if not _is_study(statement, names)]
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            node.body = [
-                part
-                for part in node.body
-                if not (isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant))
-            ]
-    return ast.dump(tree)
-
-
-def _names_of_recstudy(tree: ast.Module) -> dict[str, str]:
-    """Return the names that a module has for objects of recstudy: name in the module -> name in recstudy."""
-    names = dict[str, str]()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and f"{node.module}.".startswith("recstudy."):
-            names |= {alias.asname or alias.name: alias.name for alias in node.names}
-        elif isinstance(node, ast.Import):
-            for module in (alias.asname or "recstudy" for alias in node.names if alias.name == "recstudy"):
-                names |= {f"{module}.{name}": name for name in ("Study", "Search", "main")}
-    return names
-
-
-def _is_study(statement: ast.stmt, names: Mapping[str, str]) -> bool:
-    """Tell whether a statement of a module only runs a study, or defines one without a lambda.
-
-    Args:
-        statement: The statement.
-        names: The module's names of what it imports from recstudy.
-    """
-
-    def calls(node: ast.AST, *functions: str) -> bool:
-        return isinstance(node, ast.Call) and names.get(ast.unparse(node.func)) in functions
-
-    if isinstance(statement, ast.If):
-        lines = [any(calls(node, "main") for node in ast.walk(line)) for line in statement.body]
-        return "__name__" in ast.unparse(statement.test) and all(lines)
-    if not isinstance(statement, ast.Assign | ast.AnnAssign) or statement.value is None:
-        return False
-    is_plain = not any(isinstance(node, ast.Lambda) for node in ast.walk(statement))
-    return is_plain and calls(statement.value, "Study", "Search")
-
-
 def user_files_of(root: Path, modules: Iterable[str], imported: Iterable[str] = ()) -> UserFiles:
     """Return modules with every file below `root` that they import, directly or indirectly.
 
@@ -165,7 +108,7 @@ def user_files_of(root: Path, modules: Iterable[str], imported: Iterable[str] = 
         path = next((path for path in paths(name) if (root / path).is_file()), None)
         if path is not None and path not in contents and name.partition(".")[0] != "recstudy":
             contents[path] = (root / path).read_bytes()
-            waiting += _imports(contents[path], _package(path))
+            waiting += imports_of(path, contents[path])
     return UserFiles(root, names, contents)
 
 
@@ -179,7 +122,7 @@ def outside_files(files: UserFiles) -> dict[str, Path]:
     waiting = [files]
     while waiting:
         root, contents = waiting[0].root, waiting.pop(0).contents
-        for name in sorted({name for path in contents for name in _imports(contents[path], _package(path))}):
+        for name in sorted({name for path in contents for name in imports_of(path, contents[path])}):
             package = name.partition(".")[0]
             other_root = None if any((root / path).exists() for path in paths(package)) else _root_of(package)
             if other_root not in (None, root):
@@ -216,71 +159,6 @@ def module_files(file: Path) -> UserFiles:
             f"{file} does not exist. Name the file of a study, or a module, that registers something."
         )
     return user_files_of(file.resolve().parent, [file.stem])
-
-
-def paths(module: str) -> tuple[str, str]:
-    """Return the possible paths of a module's source, relative to the folder that it is imported from."""
-    path = module.replace(".", "/")
-    return f"{path}.py", f"{path}/__init__.py"
-
-
-def module_of(path: str) -> str:
-    """Return the module of a source, given its path relative to the folder that it is imported from."""
-    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-
-
-def _package(path: str) -> str:
-    """Return the package of a source, from which its relative imports start."""
-    return module_of(path) if path.endswith("__init__.py") else module_of(path).rpartition(".")[0]
-
-
-def _with_packages(name: str) -> Iterator[str]:
-    """Yield `a`, `a.b` and `a.b.c` for `a.b.c`."""
-    return accumulate(name.split("."), "{}.{}".format)
-
-
-def _imports(content: bytes, package: str) -> Iterator[str]:
-    """Yield the modules that a source may import, with their packages."""
-    try:
-        tree = ast.parse(content)
-    except (SyntaxError, ValueError):
-        return  # importing it raises the error with file and line
-    for node in ast.walk(tree):
-        names: list[str] = []
-        if isinstance(node, ast.Call) and is_import(node) and isinstance(node.args[0], ast.Constant):
-            names = [str(node.args[0].value)]
-        elif isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            # a level of 1 is the package itself, 2 its parent, and so on
-            parents = package.split(".")[: package.count(".") + 2 - node.level] if node.level else []
-            names = [".".join(filter(None, [*parents, node.module, alias.name])) for alias in node.names]
-        elif (
-            isinstance(node, ast.Constant)
-            and isinstance(node.value, str)
-            and IMPORT_PATH.fullmatch(node.value)
-        ):
-            names = [node.value.partition(":")[0]]
-        for name in names:
-            yield from _with_packages(name)
-
-
-def is_import(call: ast.Call) -> bool:
-    """Return whether a call imports a module by its name, or executes a text."""
-    function = ast.unparse(call.func).removeprefix("importlib.").removeprefix("runpy.")
-    return bool(call.args) and function in ("import_module", "__import__", "run_path", "run_module", "exec")
-
-
-def computes_imports(content: bytes) -> bool:
-    """Return whether a source imports modules whose names it computes, so that any file may be one."""
-    try:
-        nodes = ast.walk(ast.parse(content))
-    except (SyntaxError, ValueError):
-        return False
-    return any(
-        isinstance(node, ast.Call) and is_import(node) and not isinstance(node.args[0], ast.Constant)
-        for node in nodes
-    )
 
 
 def code_key(*entries: type | str) -> list[str]:

@@ -19,13 +19,12 @@ from recstudy.plugins import registry
 from recstudy.plugins.files import (
     UserFiles,
     files_of_study,
-    module_of,
-    paths,
     study_file,
     unguarded,
     user_files_of,
 )
 from recstudy.plugins.registry import GROUP, gathering, outsiders
+from recstudy.plugins.syntax import module_of, paths
 
 _lock = threading.RLock()  # held while modules of a study are imported, because `sys.modules` is shared
 _importing: list[str] = []  # names of the modules that are being imported, the innermost last

@@ -7,7 +7,7 @@ from processes import run_python
 from repositories import git
 
 from recstudy.base.errors import ConfigError
-from recstudy.plugins.files import code_of
+from recstudy.plugins.syntax import code_of
 from recstudy.programs.inputs import input_files
 from recstudy.records import Result
 from recstudy.records.reading import read_record, write_record

@@ -13,7 +13,8 @@ from PIL import Image
 
 from recstudy.base.errors import ConfigError
 from recstudy.cluster.driver import archive
-from recstudy.plugins.files import StudyFile, code_of, user_files_of
+from recstudy.plugins.files import StudyFile, user_files_of
+from recstudy.plugins.syntax import code_of
 from recstudy.programs.base import Program
 from recstudy.records import Results, Run, read_json, write_json
 from recstudy.records.plans import earlier_runs, read_plan
