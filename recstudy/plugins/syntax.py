@@ -97,7 +97,7 @@ def imports_of(path: str, content: bytes) -> Iterator[str]:
         return  # importing it raises the error with file and line
     for node in ast.walk(tree):
         names: list[str] = []
-        if isinstance(node, ast.Call) and is_import(node) and isinstance(node.args[0], ast.Constant):
+        if isinstance(node, ast.Call) and loads_code(node) and isinstance(node.args[0], ast.Constant):
             names = [str(node.args[0].value)]
         elif isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -115,7 +115,7 @@ def imports_of(path: str, content: bytes) -> Iterator[str]:
             yield from with_packages(name)
 
 
-def is_import(call: ast.Call) -> bool:
+def loads_code(call: ast.Call) -> bool:
     """Return whether a call imports a module by its name, or executes a text."""
     function = ast.unparse(call.func).removeprefix("importlib.").removeprefix("runpy.")
     return bool(call.args) and function in ("import_module", "__import__", "run_path", "run_module", "exec")
@@ -128,6 +128,6 @@ def computes_imports(content: bytes) -> bool:
     except (SyntaxError, ValueError):
         return False
     return any(
-        isinstance(node, ast.Call) and is_import(node) and not isinstance(node.args[0], ast.Constant)
+        isinstance(node, ast.Call) and loads_code(node) and not isinstance(node.args[0], ast.Constant)
         for node in nodes
     )
